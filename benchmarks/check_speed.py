@@ -82,8 +82,8 @@ def main(arguments: list[str]) -> None:
     if ruff.exists():
         command = [str(ruff), "check", "--no-cache", "--quiet", "--exit-zero", "--isolated", *files]
         environment = {**os.environ, "RAYON_NUM_THREADS": str(args.jobs)}
-        run = lambda: subprocess.run(command, capture_output=True, env=environment, check=True)  # noqa: E731
-        rows.append(("`ruff check`, cold", seconds(run)))
+        options = {"capture_output": True, "env": environment, "check": True}
+        rows.append(("`ruff check`, cold", seconds(lambda: subprocess.run(command, **options))))
     print(
         f"{len(files)} files, {sum(map(os.path.getsize, files)) / 1e6:.1f} MB, of transformers "
         f"{metadata.version('transformers')}; {args.jobs} processes, Python "

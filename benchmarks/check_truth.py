@@ -211,7 +211,7 @@ def compare(rows: list[dict[str, Any]], strict: bool, verbose: bool) -> None:
 
 def module_of(file: str) -> str:
     """Return the dotted name of a file's module."""
-    from fullgraph.rewrites.check.project import package_of
+    from fullgraph.rewrites.check.sources import package_of
 
     return package_of(Path(file))[1]
 

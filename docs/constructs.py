@@ -161,6 +161,8 @@ def main(arguments: list[str]) -> str | int:
     if "--page" in arguments:
         PAGE.write_text(page(), encoding="utf-8")
         return 0
+    if "--check" in arguments and PAGE.read_text(encoding="utf-8") != page():
+        return f"{PAGE.name}: run `python docs/constructs.py --page`."
     keys = [one for one in arguments if not one.startswith("-")] or sorted(all_constructs())
     path = table_path()
     known: dict[str, Any] = {}
@@ -177,8 +179,6 @@ def main(arguments: list[str]) -> str | int:
     if any(not one.startswith("-") for one in arguments):
         print(text, end="")
     elif "--check" in arguments:
-        if PAGE.read_text(encoding="utf-8") != page():
-            return f"{PAGE.name}: run `python docs/constructs.py --page`."
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             return f"{path.name}: run `python docs/constructs.py`."
     else:

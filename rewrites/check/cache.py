@@ -45,8 +45,8 @@ class Cache:
     def __init__(self, folder: Path | None, table: Table, entries: Iterable[str]) -> None:
         self._folder = folder
         python = ".".join(map(str, sys.version_info[:3]))
-        settings = [own_digest(), python, table.torch, table.python, *sorted(entries)]
-        self._settings = "\0".join(settings)
+        own = own_digest() if folder is not None else ""
+        self._settings = "\0".join([own, python, table.torch, table.python, *sorted(entries)])
         self._wrote = False
 
     def load_record(self, file: Path, project: Project) -> Record | None:
@@ -140,11 +140,7 @@ def _is_current(record: Record, file: Path, project: Project) -> bool:
         return False
     if record.digest != project.digests.of(file.absolute()):
         return False
-    for name, digest in record.uses.items():
-        path = project.locate(name)
-        if digest != (project.digests.of(path) if path is not None else ""):
-            return False
-    return True
+    return all(project.digest(name) == digest for name, digest in record.uses.items())
 
 
 def _place_of(data: Sequence[Any]) -> Place:

@@ -65,10 +65,7 @@ class Examiner:
             return Record(name, project.digests.of(file.absolute()), {}, (), str(error))
         self._run(self._interpreter, module)
         places = places_of(self._interpreter.noted, self._table)
-        uses = {}
-        for used in sorted(used_names(module, project)):
-            path = project.locate(used)
-            uses[used] = project.digests.of(path) if path is not None else ""
+        uses = {used: project.digest(used) for used in sorted(used_names(module, project))}
         return Record(name, project.digests.of(file.absolute()), uses, places)
 
     def _run(self, interpreter: Interpreter, module: Module) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fullgraph.rewrites.check.sources import CannotRead, Digests, Source, read_source
+from fullgraph.rewrites.check.sources import CannotRead, Digests, Source, package_of, read_source
 from fullgraph.rewrites.check.syntax import (
     Scope,
     absolute_module,
@@ -344,6 +344,11 @@ class Project:
             self._paths[name] = self._search(name)
         return self._paths[name]
 
+    def digest(self, name: str) -> str:
+        """Return the digest of the file of a dotted name; "" if there is none."""
+        path = self.locate(name)
+        return self.digests.of(path) if path is not None else ""
+
     def _search(self, name: str) -> Path | None:
         parts = name.split(".")
         if parts[0] in _NEVER_READ:
@@ -390,13 +395,3 @@ class Project:
             return qualified
         finally:
             self._finding.discard(qualified)
-
-
-def package_of(path: Path) -> tuple[Path, str]:
-    """Return the folder that imports start from, and the dotted name of a file."""
-    parts = [] if path.name == "__init__.py" else [path.stem]
-    folder = path.parent
-    while (folder / "__init__.py").is_file() and folder != folder.parent:
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return folder, ".".join(parts)

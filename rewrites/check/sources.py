@@ -147,6 +147,16 @@ def digest_of(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
+def package_of(path: Path) -> tuple[Path, str]:
+    """Return the folder that imports start from, and the dotted name of a file."""
+    parts = [] if path.name == "__init__.py" else [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder != folder.parent:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
+
+
 def read_source(path: Path, name: str | None = None) -> Source:
     """Read and parse a file. Raises CannotRead with one sentence."""
     text = read_text(path)

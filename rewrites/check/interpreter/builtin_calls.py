@@ -32,6 +32,7 @@ from fullgraph.rewrites.check.interpreter.values import (
     Tensor,
     Unknown,
     Value,
+    is_plain,
     is_proved,
     join,
     join_all,
@@ -202,7 +203,7 @@ class BuiltinCalls(Expressions):
     def builtin_sum(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
         """`sum`."""
         value = self.element_of(args[0]) if args else UNKNOWN
-        return operator_result(ast.Add(), [value, value]) or (PLAIN if _is_plain(value) else value)
+        return operator_result(ast.Add(), [value, value]) or (PLAIN if is_plain(value) else value)
 
     def builtin_abs(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
         """`abs`."""
@@ -212,7 +213,7 @@ class BuiltinCalls(Expressions):
         """`round`."""
         value = args[0] if args else UNKNOWN
         self.note_tensor(node, value, "scalar.round")
-        return value if not _is_plain(value) else PLAIN
+        return value if not is_plain(value) else PLAIN
 
     def builtin_any(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
         """`any`: branches on each element."""
@@ -309,11 +310,7 @@ class BuiltinCalls(Expressions):
         return STR
 
 
-def _is_plain(value: Value) -> bool:
-    return all(isinstance(one, Plain | Literal) for one in value)
-
-
-_PYTHON = {"int": "int", "float": "float", "bool": "bool", "str": "str"}
+_PYTHON = ("int", "float", "bool", "str")
 
 
 def is_instance(one: object, kinds: Value) -> bool | None:

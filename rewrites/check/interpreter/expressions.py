@@ -28,6 +28,8 @@ from fullgraph.rewrites.check.interpreter.values import (
     Tensor,
     Unknown,
     Value,
+    data_only,
+    is_plain,
     is_proved,
     join,
     join_all,
@@ -35,7 +37,6 @@ from fullgraph.rewrites.check.interpreter.values import (
     make_sequence,
     sequence_of,
     truth,
-    weakened,
 )
 from fullgraph.rewrites.check.project import FunctionDefinition
 from fullgraph.rewrites.check.syntax import dotted
@@ -209,7 +210,7 @@ class Expressions(Attributes):
                         return sequence_of(one.element, one.kind)
             if isinstance(a, Literal | Plain) and isinstance(b, Literal | Plain):
                 return plain_result(op, a.kind, b.kind)
-        if all(isinstance(one, Plain | Literal) for one in (*left, *right)):
+        if is_plain((*left, *right)):
             return PLAIN
         return UNKNOWN
 
@@ -273,7 +274,7 @@ class Expressions(Attributes):
         match left, right:
             case (Literal() as a,), (Literal() as b,) if type(op) in OPERATORS:
                 return fold(op, a, b)
-        return BOOL if _plain(left) and _plain(right) else UNKNOWN
+        return BOOL if is_plain(left) and is_plain(right) else UNKNOWN
 
     def _membership(self, node: ast.Compare, left: Value, right: Value) -> Value:
         if any(isinstance(one, Tensor) for one in left):
@@ -372,7 +373,7 @@ class Expressions(Attributes):
         """Note a construct if a value may be a tensor."""
         tensors = [one for one in value if isinstance(one, Tensor)]
         if tensors:
-            self.note(node, construct, is_proved(value), self.around(node))
+            self.note(node, construct, is_proved(value), self.frame_statement())
 
     def note_branch(self, node: ast.expr, value: Value, construct: str) -> None:
         """Note a branch on a tensor, or on a number that depends on data."""
@@ -383,23 +384,4 @@ class Expressions(Attributes):
             kind = construct.replace("branch.", f"{prefix}.").replace(
                 "assert.", f"{prefix}.assert_"
             )
-            self.note(node, kind, is_proved(value), self.around(node))
-
-    def around(self, node: ast.AST) -> tuple[ast.AST, ...]:
-        """Return the statement that is being evaluated."""
-        statement = self.frame.statement
-        return (statement,) if statement is not None else ()
-
-
-def data_only(value: Value) -> Value:
-    """Return the alternatives that are numbers which the graph does not know."""
-    return tuple(one for one in value if isinstance(one, Data))
-
-
-def _plain(value: Value) -> bool:
-    return all(isinstance(one, Plain | Literal) for one in value)
-
-
-def unknown_if(value: Value, certain: bool) -> Value:
-    """Return the value, weakened unless it is certain."""
-    return value if certain else weakened(value)
+            self.note(node, kind, is_proved(value), self.frame_statement())

@@ -60,7 +60,7 @@ class Statements(Conditions):
             if isinstance(target, ast.Attribute):
                 self._note_update(target, value, bool(path) and reads(node.value, path))
             elif path in self.frame.global_names and reads(node.value, path):
-                self.note(target, "recompile.global", True, self.around(target))
+                self.note(target, "recompile.global", True, self.frame_statement())
             self.assign(target, value)
 
     def run_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -79,7 +79,7 @@ class Statements(Conditions):
         if isinstance(target, ast.Attribute):
             self._note_update(target, value, True)
         elif isinstance(target, ast.Name) and target.id in self.frame.global_names:
-            self.note(target, "recompile.global", True, self.around(target))
+            self.note(target, "recompile.global", True, self.frame_statement())
         if not isinstance(target, ast.Subscript):
             self.assign(target, value)
 
@@ -92,7 +92,7 @@ class Statements(Conditions):
         for kind in owners_of(self.quiet(target.value)):
             before = self.initial_attribute(kind, target.attr)
             if construct := construct_of_update(kind, before, value, reads_itself):
-                self.note(target, construct, True, self.around(target))
+                self.note(target, construct, True, self.frame_statement())
 
     def _is_receiver(self, path: str) -> bool:
         """Return whether a path starts at the instance whose method runs."""
@@ -314,7 +314,7 @@ class Statements(Conditions):
             if isinstance(one, Instance):
                 self.set_attribute(one.kind, target.attr, value)
             elif isinstance(one, Tensor):
-                self.note(target, f"store:{target.attr}", one.proved, self.around(target))
+                self.note(target, f"store:{target.attr}", one.proved, self.frame_statement())
 
     def _assign_element(self, target: ast.Subscript, value: Value) -> None:
         base = self.evaluate_subscript(target, "store", value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from fullgraph.rewrites.check.interpreter.calls import Calls
-from fullgraph.rewrites.check.interpreter.expressions import data_only
 from fullgraph.rewrites.check.interpreter.values import (
     INT,
     UNKNOWN,
@@ -19,6 +18,7 @@ from fullgraph.rewrites.check.interpreter.values import (
     Tensor,
     Unknown,
     Value,
+    data_only,
     join_all,
     sequence_of,
 )
@@ -79,7 +79,7 @@ class Subscripts(Calls):
             case Plain(kind="size"):
                 return (one,) if index == (Plain("slice"),) else INT
             case External(name="numpy.mgrid" | "numpy.ogrid" as name):
-                self.note(node, f"call:{name}", True, self.around(node))
+                self.note(node, f"call:{name}", True, self.frame_statement())
                 return (Tensor(array=True),)
             case Data():
                 return (Data(one.proved, "int" if one.kind == "size" else "", one.random),)
@@ -109,9 +109,9 @@ class Subscripts(Calls):
                 kind = "selection" if selected else "tensor" if tensor else "number"
                 construct = f"mask.store_{kind}"
             # A comparison that is used as an index is one of tensors, and indexes a tensor.
-            self.note(node, construct, True, self.around(node))
+            self.note(node, construct, True, self.frame_statement())
         if maybe and not masks and use == "read" and _looks_like_mask(node.slice):
-            self.note(node, "mask.read", False, self.around(node))
+            self.note(node, "mask.read", False, self.frame_statement())
         proved = one.proved and all(o.proved for p in parts for o in p if isinstance(o, Tensor))
         return (Tensor(proved, one.dtype, one.dynamic or dynamic or bool(masks), one.array),)
 

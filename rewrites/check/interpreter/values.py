@@ -336,3 +336,13 @@ def _truth_of(one: Any) -> bool | None:
 def constant_of(node: ast.expr) -> Value:
     """Return the value of a literal expression; unknown for others."""
     return literal(node.value) if isinstance(node, ast.Constant) else UNKNOWN
+
+
+def data_only(value: Value) -> Value:
+    """Return the alternatives that are numbers which the graph does not know."""
+    return tuple(one for one in value if isinstance(one, Data))
+
+
+def is_plain(value: Value) -> bool:
+    """Return whether all alternatives are values of Python that do not depend on data."""
+    return all(isinstance(one, Plain | Literal) for one in value)
