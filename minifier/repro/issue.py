@@ -34,6 +34,8 @@ _SHORT = 40
 """Characters of a value in a title."""
 _TYPES = re.compile(r"(?:[\w.]+: )*[\w.]+")
 """Types of exceptions alone: "TorchRuntimeError: RuntimeError"."""
+_ELEMENTS = ("nan", "infinite", "value")
+"""Aspects of one element of a result."""
 _STAGES = {
     "eager": "Dynamo",
     "aot_eager": "AOTAutograd",
@@ -85,17 +87,13 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str
     """Return the issue's title: what fails, and with which operators. `text` is the script."""
     what = ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
     of = f" of {what}" if what else ""
-    whose = of or " of the result"
     values = f": {check.got} instead of {check.expected}"
     values = values if max(len(check.got), len(check.expected)) <= _SHORT else ""
     match check.kind:
         case Kind.RESULT | Kind.METADATA:
-            aspect = check.aspect if check.aspect not in ("nan", "infinite", "value") else "result"
-            told = (
-                f"wrong result{of}{values}"
-                if aspect == "result"
-                else f"wrong {aspect}{whose}{values}"
-            )
+            aspect = check.aspect if check.aspect not in _ELEMENTS else "result"
+            whose = of or ("" if aspect == "result" else " of the result")
+            told = f"wrong {aspect}{whose}{values}"
         case Kind.GRADIENT:
             told = f"wrong gradient{of}{values}"
         case Kind.MUTATION:
@@ -151,8 +149,7 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
     pair = f"{_code(check.got)} under {compiled} and {_code(check.expected)} in eager"
     match check.kind:
         case Kind.RESULT | Kind.METADATA:
-            element = check.aspect in ("nan", "infinite", "value")
-            if element:
+            if check.aspect in _ELEMENTS:
                 return (
                     f"The result has {_code(check.got)} under {compiled} where it has "
                     f"{_code(check.expected)} in eager."
@@ -247,11 +244,7 @@ def shorten_traceback(text: str) -> str:
     failed = [i for i, line in enumerate(lines) if "CppCompileError: C++ compile error" in line]
     if failed:
         lines = [*lines[: failed[-1] + 1], "", *_compiler_errors(lines[failed[-1] :])]
-    lines = [
-        line if len(line) <= _LINE or re.search(r"\berror: ", line) else f"{line[:_LINE]} …"
-        for line in lines
-        if len(line) <= _LINE or re.search(r"\berror: |^[A-Za-z_][\w.]*: ", line)
-    ]
+    lines = [short for line in lines if (short := _shorten_line(line)) is not None]
     starts = [i for i, line in enumerate(lines) if line.startswith('  File "')]
     if len(starts) > _FRAMES + 2:
         count = len(starts) - _FRAMES - 1
@@ -259,6 +252,13 @@ def shorten_traceback(text: str) -> str:
     if len(lines) > 2 * _ENDS:
         lines[_ENDS:-_ENDS] = [f"[{len(lines) - 2 * _ENDS} lines are left out]"]
     return "\n".join(lines).strip()
+
+
+def _shorten_line(line: str) -> str | None:
+    """Return a line that is short or a compiler's error, an exception's cut; None for others."""
+    if len(line) <= _LINE or re.search(r"\berror: ", line):
+        return line
+    return f"{line[:_LINE]} …" if re.match(r"[A-Za-z_][\w.]*: ", line) else None
 
 
 def _compiler_errors(lines: Sequence[str]) -> list[str]:

@@ -51,12 +51,12 @@ def operators(text: str) -> tuple[str, ...]:
     ]
     nodes = [node for scope in scopes for node in ast.walk(scope)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    dicts = _dicts(nodes)
+    built = _containers(nodes)
     writes = any(
         isinstance(node, ast.Subscript)
         and isinstance(node.ctx, ast.Store)
         and not isinstance(node.value, ast.Dict)
-        and ast.unparse(node.value).rpartition(".")[2] not in dicts
+        and ast.unparse(node.value).rpartition(".")[2] not in built
         for node in nodes
     )
     calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
@@ -73,13 +73,13 @@ def operators(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named or signs or (names if len(names) == len(calls) else ())))
 
 
-def _dicts(nodes: list[ast.AST]) -> set[str]:
-    """Return the variables and attributes that are assigned a dict or a container's constructor."""
-    made = [one for one in nodes if isinstance(one, ast.Assign)]
+def _containers(nodes: list[ast.AST]) -> set[str]:
+    """Return the variables and attributes that are assigned a dict or list, or one of its kind."""
     kinds = ("dict", "OrderedDict", "defaultdict", "list", "Counter", "ChainMap")
     return {
         ast.unparse(target).rpartition(".")[2]
-        for one in made
+        for one in nodes
+        if isinstance(one, ast.Assign)
         for target in one.targets
         if isinstance(one.value, ast.Dict | ast.DictComp | ast.List | ast.ListComp)
         or (

@@ -69,7 +69,7 @@ class MaskedLoop:
         if guard is not None and (condition.disjunction or condition.negated):
             raise NotApplicable("Python alone can make its test true")
         choice = Choice(site, cst.Name(done), Agreement(site, self.assumes))
-        choice.require_pure(condition.tensor, *([] if guard is None else [guard]))
+        choice.require_pure(*filter(None, (condition.tensor, guard)))
         lines, behind = self._statements_behind(choice, loop)
         edits: dict[cst.CSTNode, Replacement] = {}
         for line in loop.body.body:
