@@ -9,7 +9,8 @@ import itertools
 import random
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,12 +19,22 @@ import numpy as np
 import torch
 from torch.testing import assert_close
 
+import fullgraph.diagnose.explain as explaining
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.isolation import run_isolated
+from fullgraph.compiler.isolation import (
+    JobOutcome,
+    preload_dynamic_shapes,
+    preload_dynamo,
+    run_isolated,
+    snapshot,
+)
+from fullgraph.compiler.isolation.job_outcome import describe_exception
 from fullgraph.compiler.observe import FunctionValues, observe_functions
+from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import find_live_functions, index_live_functions, override_sources
 from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.trace import IsolatedJob
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.fix import apply_offers, places_to_observe, propose
 from fullgraph.rewrites.fix.offers import Offer
@@ -90,23 +101,39 @@ def _needs_no_proof(offer: Offer) -> bool:
 
 @index_live_functions()
 def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> Outcome:
-    """Explain `f` or `Model()` of `source` on `args`, and apply rules until nothing changes."""
+    """Explain `f` or `Model()` of `source` on `args`, and apply rules until nothing changes.
+
+    All of it runs in one forked child, whose traces and runs need no children of their own.
+    """
     module = imported(source)
     subject = _subject(module)
     file = module.__file__
-    find_live_functions([file])  # known at once while it is young, and to the children
+    find_live_functions([file])  # known at once while it is young, and to the child
+    preload_dynamo()
+    preload_dynamic_shapes()
+    ended = run_isolated(lambda emit: _rewrite(source, subject, file, args, kwargs))
+    if ended.status != "ok":
+        raise AssertionError(ended.error.traceback if ended.error else ended)
+    return replace(ended.value, args=args)
+
+
+def _rewrite(
+    source: str, subject: Any, file: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> Outcome:
+    """What `rewritten` returns, without `args`; call this in isolation."""
+    explaining.isolate, explaining.isolate_together = _run_here, _run_all_here
     before = last = explain(subject, args, kwargs=kwargs, unmask=False)
     text = source
-    outcome = Outcome(source, source, args, before, before)
+    outcome = Outcome(source, source, (), before, before)
     for _ in range(8):
         if not last.causes:
             break
         with override_sources({file: text} if text != source else {}):
-            facts = run_isolated(
-                lambda emit, causes=last.causes: observe_functions(
-                    lambda: subject(*args, **(kwargs or {})), places_to_observe(causes)
-                )
-            ).value
+            state = snapshot([subject, args, kwargs])
+            facts = observe_functions(
+                lambda: subject(*args, **(kwargs or {})), places_to_observe(last.causes)
+            )
+            state.restore()
             found = propose(last.causes, facts)
         outcome.refusals += [reason for one in found for reason in one.refusals]
         firsts = [next(filter(_needs_no_proof, one.offers), None) for one in found]
@@ -124,6 +151,26 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
             last = explain(subject, args, kwargs=kwargs, unmask=False)
     outcome.source, outcome.after = text, last
     return outcome
+
+
+def _run_all_here(
+    program: Program, jobs: Sequence[IsolatedJob[object]], seconds: float | None = None
+) -> list[JobOutcome[object]]:
+    return [_run_here(program, job) for job in jobs]
+
+
+def _run_here(
+    program: Program, job: IsolatedJob[object], seconds: float | None = None
+) -> JobOutcome[object]:
+    """Run a job of `explain` in this child, and restore the program and Dynamo."""
+    before = snapshot(program.objects())
+    try:
+        return JobOutcome("ok", "process", 0.0, value=job(lambda event: None, False))
+    except Exception as error:
+        return JobOutcome("raised", "process", 0.0, error=describe_exception(error))
+    finally:
+        before.restore()
+        torch._dynamo.reset()
 
 
 @index_live_functions()
