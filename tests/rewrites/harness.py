@@ -7,6 +7,7 @@ import copy
 import importlib.util
 import itertools
 import random
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -115,6 +116,29 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
     if ended.status != "ok":
         raise AssertionError(ended.error.traceback if ended.error else ended)
     return replace(ended.value, args=args)
+
+
+def rewritten_together(sources: Sequence[str], inputs: Sequence[tuple[Any, ...]]) -> list[Outcome]:
+    """Do as `rewritten` does with several functions `f`, called one after the other by one program.
+
+    They have the same lines above `f`. Each gets an outcome with its own source and arguments; what
+    else it tells is of the program.
+    """
+    heads, functions = zip(*(source.split("def f(", 1) for source in sources), strict=True)
+    (head,) = {*heads}
+    calls = ", ".join(f"f{n}(*inputs[{n}])" for n, _ in enumerate(functions))
+    parts = [f"def f{n}({function}\n\n" for n, function in enumerate(functions)]
+    whole = rewritten(f"{head}{''.join(parts)}def f(*inputs):\n    return [{calls}]\n", *inputs)
+    new_head, *new, _ = re.split(r"^def f\d*\(", whole.source, flags=re.MULTILINE)
+    return [
+        replace(
+            whole,
+            original=source,
+            source=new_head + "def f(" + function.removesuffix("\n\n"),
+            args=args,
+        )
+        for source, function, args in zip(sources, new, inputs, strict=True)
+    ]
 
 
 def _rewrite(

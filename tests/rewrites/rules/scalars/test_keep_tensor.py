@@ -3,7 +3,7 @@ import torch
 
 from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import imported, offered, rewritten
+from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -36,80 +36,80 @@ def test_left_alone(body, expression):
     assert not text and refusals
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "return x / max( 1, (x > 0).sum().item() )  # at least one",
-            "return x / (x > 0).sum().clamp(min=1)  # at least one",
-        ),
-        (
-            "total = max(x.abs().sum().item(), 1.0)\n    y = x / total\n    return y * total",
-            "total = x.abs().sum().detach().clamp(min=1.0)\n    y = x / total\n"
-            "    return y * total",
-        ),
-        (
-            "n = float( x.sum() )\n\n    return x * (2 * n + 1)",
-            "n = x.sum().detach()\n\n    return x * (2 * n + 1)",
-        ),
-        ("return x * math.sqrt(x.abs().sum())", "return x * x.abs().sum().detach().sqrt()"),
-        (
-            "c = 0.2 * x.abs().max().item()\n    return torch.where(x <= c, x, c)",
-            "c = 0.2 * x.abs().max().detach()\n    return torch.where(x <= c, x, c)",
-        ),
-        ("return x.clamp(max=x.mean().item())", "return x.clamp(max=x.mean().detach())"),
-        (
-            "m = x.mean().item()\n    return x.clamp(-1, max=m), torch.clamp(x, m, 2.0)",
-            "m = x.mean().detach()\n    return x.clamp(min=-1).clamp(max=m), "
-            "x.clamp(min=m).clamp(max=2.0)",
-        ),
-        (
-            "n = (x > 0).sum().item()\n    return x.add(x, alpha=1 / (n + 1)), x * (n // 2)",
-            "n = (x > 0).sum()\n    return x.add(x * (1 / (n + 1))), x * (n // 2)",
-        ),
-        (
-            "return torch.full_like(x, x.max().item()) + torch.tensor(x.min().item())",
-            "return torch.empty_like(x).fill_(x.max().detach()) + x.min().detach()",
-        ),
-        (
-            "total = 0.0\n    for row in x.view(2, 2):\n        total += row.sum().item()\n"
-            "    return x + total",
-            "total = 0.0\n    for row in x.view(2, 2):\n        total += row.sum().detach()\n"
-            "    return x + total",
-        ),
-        (
-            "a, b = x[:2].tolist()  # the first two\n    return a * x + b",
-            "a, b = x[:2].detach().unbind()  # the first two\n    return a * x + b",
-        ),
-        (
-            "y = x\n    for i, v in enumerate(x.tolist()):\n        y = y + v * i\n    return y",
-            "y = x\n    for i, v in enumerate(x.detach().unbind()):\n        y = y + v * i\n"
-            "    return y",
-        ),
-        (
-            "i = x.argmax().item()\n    return x[i] * x",
-            "i = x.argmax()\n    return x[i[None]][0] * x",
-        ),
-        (
-            "y = x * 1\n    y[x.argmin().item()] = 0.0\n    return y",
-            "y = x * 1\n    y[x.argmin()[None]] = 0.0\n    return y",
-        ),
-        (
-            "n = len(x) - x.gt(0).sum().item()\n    return n * x",
-            "n = len(x) - x.gt(0).sum()\n    return n * x",
-        ),
-        ("return x * -(x > 0).any().item()", "return x * -(x > 0).any().long()"),
-        (
-            "return torch.tensor([x.max().item(), 2.0], dtype=x.dtype)",
-            "return torch.tensor([x.max().detach(), 2.0], dtype=x.dtype)",
-        ),
-    ],
-)
-def test_fixed(before, after):
-    outcome = rewritten(f"{HEAD}def f(x):\n    {before}\n", X.clone().requires_grad_())
-    assert outcome.source == f"{HEAD}def f(x):\n    {after}\n", outcome.refusals
-    assert set(outcome.applicability) == {Applicability.SAFE}, outcome.assumes
-    outcome.check()
+FIXED = [
+    (
+        "return x / max( 1, (x > 0).sum().item() )  # at least one",
+        "return x / (x > 0).sum().clamp(min=1)  # at least one",
+    ),
+    (
+        "total = max(x.abs().sum().item(), 1.0)\n    y = x / total\n    return y * total",
+        "total = x.abs().sum().detach().clamp(min=1.0)\n    y = x / total\n    return y * total",
+    ),
+    (
+        "n = float( x.sum() )\n\n    return x * (2 * n + 1)",
+        "n = x.sum().detach()\n\n    return x * (2 * n + 1)",
+    ),
+    ("return x * math.sqrt(x.abs().sum())", "return x * x.abs().sum().detach().sqrt()"),
+    (
+        "c = 0.2 * x.abs().max().item()\n    return torch.where(x <= c, x, c)",
+        "c = 0.2 * x.abs().max().detach()\n    return torch.where(x <= c, x, c)",
+    ),
+    ("return x.clamp(max=x.mean().item())", "return x.clamp(max=x.mean().detach())"),
+    (
+        "m = x.mean().item()\n    return x.clamp(-1, max=m), torch.clamp(x, m, 2.0)",
+        "m = x.mean().detach()\n    return x.clamp(min=-1).clamp(max=m), "
+        "x.clamp(min=m).clamp(max=2.0)",
+    ),
+    (
+        "n = (x > 0).sum().item()\n    return x.add(x, alpha=1 / (n + 1)), x * (n // 2)",
+        "n = (x > 0).sum()\n    return x.add(x * (1 / (n + 1))), x * (n // 2)",
+    ),
+    (
+        "return torch.full_like(x, x.max().item()) + torch.tensor(x.min().item())",
+        "return torch.empty_like(x).fill_(x.max().detach()) + x.min().detach()",
+    ),
+    (
+        "total = 0.0\n    for row in x.view(2, 2):\n        total += row.sum().item()\n"
+        "    return x + total",
+        "total = 0.0\n    for row in x.view(2, 2):\n        total += row.sum().detach()\n"
+        "    return x + total",
+    ),
+    (
+        "a, b = x[:2].tolist()  # the first two\n    return a * x + b",
+        "a, b = x[:2].detach().unbind()  # the first two\n    return a * x + b",
+    ),
+    (
+        "y = x\n    for i, v in enumerate(x.tolist()):\n        y = y + v * i\n    return y",
+        "y = x\n    for i, v in enumerate(x.detach().unbind()):\n        y = y + v * i\n"
+        "    return y",
+    ),
+    (
+        "i = x.argmax().item()\n    return x[i] * x",
+        "i = x.argmax()\n    return x[i[None]][0] * x",
+    ),
+    (
+        "y = x * 1\n    y[x.argmin().item()] = 0.0\n    return y",
+        "y = x * 1\n    y[x.argmin()[None]] = 0.0\n    return y",
+    ),
+    (
+        "n = len(x) - x.gt(0).sum().item()\n    return n * x",
+        "n = len(x) - x.gt(0).sum()\n    return n * x",
+    ),
+    ("return x * -(x > 0).any().item()", "return x * -(x > 0).any().long()"),
+    (
+        "return torch.tensor([x.max().item(), 2.0], dtype=x.dtype)",
+        "return torch.tensor([x.max().detach(), 2.0], dtype=x.dtype)",
+    ),
+]
+
+
+def test_fixed():
+    sources = [f"{HEAD}def f(x):\n    {before}\n" for before, _ in FIXED]
+    outcomes = rewritten_together(sources, [(X.clone().requires_grad_(),)] * len(FIXED))
+    for outcome, (_, after) in zip(outcomes, FIXED, strict=True):
+        assert outcome.source == f"{HEAD}def f(x):\n    {after}\n", outcome.refusals
+        assert set(outcome.applicability) == {Applicability.SAFE}, outcome.assumes
+        outcome.check()
 
 
 @pytest.mark.parametrize(
@@ -257,40 +257,42 @@ def test_tables_and_lengths_left_alone(body, expression):
     assert not text
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "p = i[0]\n    return x[p] + 1  # one",
-            "p = i[0]\n    return x[p[None]][0] + 1  # one",
-        ),
-        (
-            "n = i.argmin().item()\n    return torch.roll(x, -n, dims=1)",
-            "n = i.argmin()\n    return x.index_select(1, "
-            "(torch.arange(x.shape[1], device=x.device) + n) % x.shape[1])",
-        ),
-        (
-            "n = i.argmin().item()\n    return x[0].roll(n - 9)",
-            "n = i.argmin()\n    return x[0].index_select(0, "
-            "(torch.arange(x[0].shape[0], device=x[0].device) - (n - 9)) % x[0].shape[0])",
-        ),
-        (
-            "n = int(i.argmin())\n    return x[1, :n].mean(0)",
-            "n = i.argmin()\n    return torch.where(torch.arange(x.shape[1], device=x.device) < n, "
-            "x[1, :], 0).sum(0) / n.clamp(max=x.shape[1])",
-        ),
-        (
-            "n = i.argmin().item()\n    return x[:n].sum()",
-            "n = i.argmin()\n    return torch.where((torch.arange(x.shape[0], device=x.device) < n)"
-            "[:, None], x, 0).sum()",
-        ),
-    ],
-)
-def test_tables_and_lengths(before, after):
-    outcome = rewritten(f"{HEAD}def f(x, i):\n    {before}\n", TABLE.requires_grad_(), INDEX)
-    assert outcome.source == f"{HEAD}def f(x, i):\n    {after}\n"
-    assert set(outcome.applicability) == {Applicability.SAFE}
-    outcome.check((TABLE, INDEX + 1), (TABLE, -INDEX))
+TABLES = [
+    (
+        "p = i[0]\n    return x[p] + 1  # one",
+        "p = i[0]\n    return x[p[None]][0] + 1  # one",
+    ),
+    (
+        "n = i.argmin().item()\n    return torch.roll(x, -n, dims=1)",
+        "n = i.argmin()\n    return x.index_select(1, "
+        "(torch.arange(x.shape[1], device=x.device) + n) % x.shape[1])",
+    ),
+    (
+        "n = i.argmin().item()\n    return x[0].roll(n - 9)",
+        "n = i.argmin()\n    return x[0].index_select(0, "
+        "(torch.arange(x[0].shape[0], device=x[0].device) - (n - 9)) % x[0].shape[0])",
+    ),
+    (
+        "n = int(i.argmin())\n    return x[1, :n].mean(0)",
+        "n = i.argmin()\n    return torch.where(torch.arange(x.shape[1], device=x.device) < n, "
+        "x[1, :], 0).sum(0) / n.clamp(max=x.shape[1])",
+    ),
+    (
+        "n = i.argmin().item()\n    return x[:n].sum()",
+        "n = i.argmin()\n    return torch.where((torch.arange(x.shape[0], device=x.device) < n)"
+        "[:, None], x, 0).sum()",
+    ),
+]
+
+
+def test_tables_and_lengths():
+    sources = [f"{HEAD}def f(x, i):\n    {before}\n" for before, _ in TABLES]
+    table = TABLE.clone().requires_grad_()
+    outcomes = rewritten_together(sources, [(table, INDEX)] * len(TABLES))
+    for outcome, (_, after) in zip(outcomes, TABLES, strict=True):
+        assert outcome.source == f"{HEAD}def f(x, i):\n    {after}\n"
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check((table, INDEX + 1), (table, -INDEX))
 
 
 def test_a_length_may_not_be_negative():
