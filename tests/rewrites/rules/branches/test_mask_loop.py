@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -70,54 +70,55 @@ def test_left_alone(body, reason):
     assert any(reason in one for one in refusals), refusals
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "# grow\nfor _ in  range(5):\n    x = x*2\n    if x.sum() > 10:  # far enough\n"
-            "        break\nreturn x",
-            "# grow\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\n"
-            "for _ in  range(5):\n    x = torch.where(done, x, x*2)\n    # far enough\n"
-            "    done = done | (x.sum() > 10)\nreturn x",
-        ),
-        (
-            "for i in range(4):\n    y = x * 0.5  # half\n    if not (y - x).abs().max() > 0.125:\n"
-            "        break\n    x = y\nreturn x",
-            None,
-        ),
-        (
-            "y = torch.zeros_like(x)\nfor i in range(3):\n    y += x / (i + 1)\n"
-            "    if y.max().item() > 1:\n        break\nreturn y",
-            None,
-        ),
-        (
-            "for i in range(6):\n    x = x * 2\n    if i > 1 and x.sum() > 10:\n        break\n"
-            "return x",
-            "done = torch.zeros((), dtype=torch.bool, device=x.device)\n"
-            "for i in range(6):\n    x = torch.where(done, x, x * 2)\n    if i > 1:\n"
-            "        done = done | (x.sum() > 10)\nreturn x",
-        ),
-        (
-            "y = x\nfor i in range(4):\n    x = x * 2\n    if i and x.sum() > 5:\n"
-            "        y = -x\n        break\nreturn x + y",
-            None,
-        ),
-        (
-            "y = x\nfor _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n"
-            "        y = -x  # turned\n        break\nreturn x + y",
-            "y = x\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\n"
-            "for _ in range(3):\n    x = torch.where(done, x, x * 2)\n    # turned\n"
-            "    leaving = ~done & (x.sum() > 5)\n    y = torch.where(leaving, -x, y)\n"
-            "    done = done | leaving\nreturn x + y",
-        ),
-    ],
-)
-def test_fixed(before, after):
-    outcome = rewritten(_function(before), _leaf(X))
-    assert after is None or outcome.source == _function(after)
-    assert outcome.rules == ["FG304"]
-    assert outcome.applicability == [Applicability.SAFE]
-    outcome.check((_leaf(X * 0.01),), (_leaf(X * 100),))
+FIXED = [
+    (
+        "# grow\nfor _ in  range(5):\n    x = x*2\n    if x.sum() > 10:  # far enough\n"
+        "        break\nreturn x",
+        "# grow\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\n"
+        "for _ in  range(5):\n    x = torch.where(done, x, x*2)\n    # far enough\n"
+        "    done = done | (x.sum() > 10)\nreturn x",
+    ),
+    (
+        "for i in range(4):\n    y = x * 0.5  # half\n    if not (y - x).abs().max() > 0.125:\n"
+        "        break\n    x = y\nreturn x",
+        None,
+    ),
+    (
+        "y = torch.zeros_like(x)\nfor i in range(3):\n    y += x / (i + 1)\n"
+        "    if y.max().item() > 1:\n        break\nreturn y",
+        None,
+    ),
+    (
+        "for i in range(6):\n    x = x * 2\n    if i > 1 and x.sum() > 10:\n        break\n"
+        "return x",
+        "done = torch.zeros((), dtype=torch.bool, device=x.device)\n"
+        "for i in range(6):\n    x = torch.where(done, x, x * 2)\n    if i > 1:\n"
+        "        done = done | (x.sum() > 10)\nreturn x",
+    ),
+    (
+        "y = x\nfor i in range(4):\n    x = x * 2\n    if i and x.sum() > 5:\n"
+        "        y = -x\n        break\nreturn x + y",
+        None,
+    ),
+    (
+        "y = x\nfor _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n"
+        "        y = -x  # turned\n        break\nreturn x + y",
+        "y = x\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\n"
+        "for _ in range(3):\n    x = torch.where(done, x, x * 2)\n    # turned\n"
+        "    leaving = ~done & (x.sum() > 5)\n    y = torch.where(leaving, -x, y)\n"
+        "    done = done | leaving\nreturn x + y",
+    ),
+]
+
+
+def test_fixed():
+    sources = [_function(before) for before, _ in FIXED]
+    outcomes = rewritten_together(sources, [(_leaf(X),)] * len(FIXED))
+    for outcome, (_, after) in zip(outcomes, FIXED, strict=True):
+        assert after is None or outcome.source == _function(after)
+        assert outcome.rules == ["FG304"] * len(FIXED)
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check((_leaf(X * 0.01),), (_leaf(X * 100),))
 
 
 def test_unsafe_where_a_counter_becomes_a_tensor():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -55,43 +55,43 @@ def test_left_alone(body, reason):
     assert any(reason in one for one in refusals), refusals
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "y, n = x.clone(), torch.tensor(3)\nif x.sum() > 0:  # better\n    y.copy_( x * 2 )\n"
-            "    n.zero_()\nelse:\n    n += 1\nreturn y, n",
-            "y, n = x.clone(), torch.tensor(3)\n# better\ncondition = x.sum() > 0\n"
-            "y.copy_( torch.where(condition, x * 2, y))\n"
-            "n.copy_(torch.where(condition, 0, n))\nn += torch.where(condition, 0, 1)\n"
-            "return y, n",
-        ),
-        (
-            "y = x.clone()\nif y.sum() > 0:\n    y.fill_(0.5)\n    y.clamp_(max=0.2)\nreturn y",
-            "y = x.clone()\ncondition = y.sum() > 0\n"
-            "y.copy_(torch.where(condition, 0.5, y))\n"
-            "y.copy_(torch.where(condition, y.clone().clamp(max=0.2), y))\nreturn y",
-        ),
-        (
-            "y, z = x.clone(), x\nif x.sum() > 0:\n    t = x + 1\n    y.copy_(t)\n    z = t * 2\n"
-            "else:\n    y.mul_(3)\nreturn y, z",
-            "y, z = x.clone(), x\ncondition = x.sum() > 0\nt = x + 1\n"
-            "y.copy_(torch.where(condition, t, y))\nz = torch.where(condition, t * 2, z)\n"
-            "y.mul_(torch.where(condition, 1, 3))\nreturn y, z",
-        ),
-        (
-            "for i in range(3):\n    if x.sum() > i:\n        continue  # enough\n    x = x + 1\n"
-            "return x",
-            "for i in range(3):\n    # enough\n    x = torch.where(x.sum() > i, x, x + 1)\n"
-            "return x",
-        ),
-    ],
-)
-def test_fixed(before, after):
-    outcome = rewritten(_function(before), _leaf(X))
-    assert outcome.rules == ["FG301"], outcome.refusals
-    assert outcome.source.startswith(_function(after).rstrip("\n")), outcome.source
-    outcome.check((_leaf(-X),), (_leaf(X * 4),), (_leaf(X * 0),))
+FIXED = [
+    (
+        "y, n = x.clone(), torch.tensor(3)\nif x.sum() > 0:  # better\n    y.copy_( x * 2 )\n"
+        "    n.zero_()\nelse:\n    n += 1\nreturn y, n",
+        "y, n = x.clone(), torch.tensor(3)\n# better\ncondition = x.sum() > 0\n"
+        "y.copy_( torch.where(condition, x * 2, y))\n"
+        "n.copy_(torch.where(condition, 0, n))\nn += torch.where(condition, 0, 1)\n"
+        "return y, n",
+    ),
+    (
+        "y = x.clone()\nif y.sum() > 0:\n    y.fill_(0.5)\n    y.clamp_(max=0.2)\nreturn y",
+        "y = x.clone()\ncondition = y.sum() > 0\n"
+        "y.copy_(torch.where(condition, 0.5, y))\n"
+        "y.copy_(torch.where(condition, y.clone().clamp(max=0.2), y))\nreturn y",
+    ),
+    (
+        "y, z = x.clone(), x\nif x.sum() > 0:\n    t = x + 1\n    y.copy_(t)\n    z = t * 2\n"
+        "else:\n    y.mul_(3)\nreturn y, z",
+        "y, z = x.clone(), x\ncondition = x.sum() > 0\nt = x + 1\n"
+        "y.copy_(torch.where(condition, t, y))\nz = torch.where(condition, t * 2, z)\n"
+        "y.mul_(torch.where(condition, 1, 3))\nreturn y, z",
+    ),
+    (
+        "for i in range(3):\n    if x.sum() > i:\n        continue  # enough\n    x = x + 1\n"
+        "return x",
+        "for i in range(3):\n    # enough\n    x = torch.where(x.sum() > i, x, x + 1)\nreturn x",
+    ),
+]
+
+
+def test_fixed():
+    sources = [_function(before) for before, _ in FIXED]
+    outcomes = rewritten_together(sources, [(_leaf(X),)] * len(FIXED))
+    for outcome, (_, after) in zip(outcomes, FIXED, strict=True):
+        assert outcome.rules == ["FG301"] * len(FIXED), outcome.refusals
+        assert outcome.source.startswith(_function(after).rstrip("\n")), outcome.source
+        outcome.check((_leaf(-X),), (_leaf(X * 4),), (_leaf(X * 0),))
 
 
 def test_layers_that_are_skipped():

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -54,59 +54,60 @@ def test_left_alone(body, test, reason):
     assert any(reason in one for one in refusals) or not reason
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "if  x.sum( ) > 0 :  # up\n    y = x*2\nelse:\n    # down\n    y = x - 1\nreturn y",
-            "# up\n# down\ny = torch.where(x.sum( ) > 0, x*2, x - 1)\nreturn y",
-        ),
-        (
-            "if x.sum() > 2:\n    y = x * 2\nelif x.sum() > 0:  # small\n    y = x * 3\n"
-            "else:\n    y = x - 1\nreturn y",
-            "# small\ny = torch.where(x.sum() > 2, x * 2, "
-            "torch.where(x.sum() > 0, x * 3, x - 1))\nreturn y",
-        ),
-        (
-            "if x.sum() > 0:\n    if x.max() > 1:\n        return x * 2  # large\n"
-            "    return x * 3\nreturn x - 1",
-            None,
-        ),
-        (
-            "return torch.relu(x if x.sum() > 0 else -x)  # sign",
-            "return torch.relu(torch.where(x.sum() > 0, x, -x))  # sign",
-        ),
-        (
-            "# scaled\ny = 1 + (x / x.norm() if x.norm() > 0 else x)\nreturn y",
-            "# scaled\ncondition = x.norm() > 0\n"
-            "y = 1 + torch.where(condition, x / torch.where(condition, x.norm(), 1), x)\n"
-            "return y",
-        ),
-        (
-            "if not (x.sum() > 0 and x.max().item() > 0.5):\n    x = x * 2\nreturn x",
-            None,
-        ),
-        (
-            "x = x * 1\nif x.sum() > 0:\n    x += 1  # up\nelse:\n    x *= 2\nreturn x",
-            "x = x * 1\ncondition = x.sum() > 0\nx += torch.where(condition, 1, 0)  # up\n"
-            "x *= torch.where(condition, 1, 2)\nreturn x",
-        ),
-        (
-            "y = x.clone()\nif x.sum() > 0:\n    y.mul_( 2 )\nreturn y",
-            "y = x.clone()\ny.mul_( torch.where(x.sum() > 0, 2, 1) )\nreturn y",
-        ),
-        (
-            "y = x.clone()\nif x.sum() > 0:\n    y[0] = x[1]\nelse:\n    y[0] = x[2]\nreturn y",
-            "y = x.clone()\ny[0] = torch.where(x.sum() > 0, x[1], x[2])\nreturn y",
-        ),
-    ],
-)
-def test_fixed(before, after):
-    outcome = rewritten(_function(before), _leaf(X))
-    assert after is None or outcome.source == _function(after)
-    assert set(outcome.rules) == {"FG301"}
-    assert set(outcome.applicability) == {Applicability.SAFE}
-    outcome.check((_leaf(-X),), (_leaf(X * 4),), (_leaf(X * 0),))
+FIXED = [
+    (
+        "if  x.sum( ) > 0 :  # up\n    y = x*2\nelse:\n    # down\n    y = x - 1\nreturn y",
+        "# up\n# down\ny = torch.where(x.sum( ) > 0, x*2, x - 1)\nreturn y",
+    ),
+    (
+        "if x.sum() > 2:\n    y = x * 2\nelif x.sum() > 0:  # small\n    y = x * 3\n"
+        "else:\n    y = x - 1\nreturn y",
+        "# small\ny = torch.where(x.sum() > 2, x * 2, "
+        "torch.where(x.sum() > 0, x * 3, x - 1))\nreturn y",
+    ),
+    (
+        "if x.sum() > 0:\n    if x.max() > 1:\n        return x * 2  # large\n"
+        "    return x * 3\nreturn x - 1",
+        None,
+    ),
+    (
+        "return torch.relu(x if x.sum() > 0 else -x)  # sign",
+        "return torch.relu(torch.where(x.sum() > 0, x, -x))  # sign",
+    ),
+    (
+        "# scaled\ny = 1 + (x / x.norm() if x.norm() > 0 else x)\nreturn y",
+        "# scaled\ncondition = x.norm() > 0\n"
+        "y = 1 + torch.where(condition, x / torch.where(condition, x.norm(), 1), x)\n"
+        "return y",
+    ),
+    (
+        "if not (x.sum() > 0 and x.max().item() > 0.5):\n    x = x * 2\nreturn x",
+        None,
+    ),
+    (
+        "x = x * 1\nif x.sum() > 0:\n    x += 1  # up\nelse:\n    x *= 2\nreturn x",
+        "x = x * 1\ncondition = x.sum() > 0\nx += torch.where(condition, 1, 0)  # up\n"
+        "x *= torch.where(condition, 1, 2)\nreturn x",
+    ),
+    (
+        "y = x.clone()\nif x.sum() > 0:\n    y.mul_( 2 )\nreturn y",
+        "y = x.clone()\ny.mul_( torch.where(x.sum() > 0, 2, 1) )\nreturn y",
+    ),
+    (
+        "y = x.clone()\nif x.sum() > 0:\n    y[0] = x[1]\nelse:\n    y[0] = x[2]\nreturn y",
+        "y = x.clone()\ny[0] = torch.where(x.sum() > 0, x[1], x[2])\nreturn y",
+    ),
+]
+
+
+def test_fixed():
+    sources = [_function(before) for before, _ in FIXED]
+    outcomes = rewritten_together(sources, [(_leaf(X),)] * len(FIXED))
+    for outcome, (_, after) in zip(outcomes, FIXED, strict=True):
+        assert after is None or outcome.source == _function(after)
+        assert set(outcome.rules) == {"FG301"}
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check((_leaf(-X),), (_leaf(X * 4),), (_leaf(X * 0),))
 
 
 def test_an_attribute_of_the_model_in_both_ways():

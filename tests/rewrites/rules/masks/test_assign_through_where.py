@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -36,59 +36,59 @@ def test_left_alone(body, read, reason):
     assert reason in " ".join(refusals)
 
 
-@pytest.mark.parametrize(
-    ("mask", "before", "after"),
-    [
-        (
-            MASK,
-            "x = x * 1\nx[x > .5] = pow(x[x > .5], .1) * 2  # gamma\nreturn x",
-            "x = x * 1\nmask = x > .5\n"
-            "x = torch.where(mask, torch.pow(torch.where(mask, x, 1), .1) * 2, x)  # gamma\n"
-            "return x",
-        ),
-        (
-            ROWS,
-            "z = x.clone()\nz[m]  =  y[m] * 2\nreturn z",
-            "z = x.clone()\nz = torch.where(m[:, None], y * 2, z)\nreturn z",
-        ),
-        (
-            MASK,
-            "z = torch.zeros_like(x)\nz[m] = (x[m] - y[m]) * (x[m] + 1)\nreturn z",
-            "z = torch.zeros_like(x)\n"
-            "z = torch.where(m, torch.where(m, x - y, 0) * torch.where(m, x + 1, 0), z)\nreturn z",
-        ),
-        (
-            MASK,
-            "z = x + y\nz[m] += 1\nreturn z",
-            "z = x + y\nz = torch.where(m, z + 1, z)\nreturn z",
-        ),
-        (
-            MASK,
-            "z = x + y\nz[m] *= y[m]\nreturn z",
-            "z = x + y\nz *= torch.where(m, y, 1)\nreturn z",
-        ),
-        (
-            ROWS,
-            "z = x + y\nz[m, 0] = y[m, 1].exp()\nreturn z",
-            "z = x + y\nz[:, 0] = torch.where(m, torch.where(m, y[:, 1], 0).exp(), z[:, 0])\n"
-            "return z",
-        ),
-        (
-            MASK,
-            "low = x[m] / 12.92\nhigh = torch.add(y[~m].abs(), 0.055).mul_(2).pow_(2.4)\n"
-            "z = torch.empty_like(x)\nz[m] = low\nz[~m] = high\nreturn z",
-            "low = x / 12.92\n"
-            "high = torch.add(torch.where(~m, y, 0).abs(), 0.055).mul_(2).pow_(2.4)\n"
-            "z = torch.empty_like(x)\nz = torch.where(m, low, z)\nz = torch.where(~m, high, z)\n"
-            "return z",
-        ),
-    ],
-)
-def test_fixed(mask, before, after):
-    outcome = rewritten(_function(before), X, Y, mask)
-    assert outcome.source == _function(after)
-    assert set(outcome.applicability) == {Applicability.SAFE}
-    outcome.check((Y, X, ~mask), (X, Y, torch.zeros_like(mask)))
+FIXED = [
+    (
+        MASK,
+        "x = x * 1\nx[x > .5] = pow(x[x > .5], .1) * 2  # gamma\nreturn x",
+        "x = x * 1\nmask = x > .5\n"
+        "x = torch.where(mask, torch.pow(torch.where(mask, x, 1), .1) * 2, x)  # gamma\n"
+        "return x",
+    ),
+    (
+        ROWS,
+        "z = x.clone()\nz[m]  =  y[m] * 2\nreturn z",
+        "z = x.clone()\nz = torch.where(m[:, None], y * 2, z)\nreturn z",
+    ),
+    (
+        MASK,
+        "z = torch.zeros_like(x)\nz[m] = (x[m] - y[m]) * (x[m] + 1)\nreturn z",
+        "z = torch.zeros_like(x)\n"
+        "z = torch.where(m, torch.where(m, x - y, 0) * torch.where(m, x + 1, 0), z)\nreturn z",
+    ),
+    (
+        MASK,
+        "z = x + y\nz[m] += 1\nreturn z",
+        "z = x + y\nz = torch.where(m, z + 1, z)\nreturn z",
+    ),
+    (
+        MASK,
+        "z = x + y\nz[m] *= y[m]\nreturn z",
+        "z = x + y\nz *= torch.where(m, y, 1)\nreturn z",
+    ),
+    (
+        ROWS,
+        "z = x + y\nz[m, 0] = y[m, 1].exp()\nreturn z",
+        "z = x + y\nz[:, 0] = torch.where(m, torch.where(m, y[:, 1], 0).exp(), z[:, 0])\nreturn z",
+    ),
+    (
+        MASK,
+        "low = x[m] / 12.92\nhigh = torch.add(y[~m].abs(), 0.055).mul_(2).pow_(2.4)\n"
+        "z = torch.empty_like(x)\nz[m] = low\nz[~m] = high\nreturn z",
+        "low = x / 12.92\n"
+        "high = torch.add(torch.where(~m, y, 0).abs(), 0.055).mul_(2).pow_(2.4)\n"
+        "z = torch.empty_like(x)\nz = torch.where(m, low, z)\nz = torch.where(~m, high, z)\n"
+        "return z",
+    ),
+]
+
+
+def test_fixed():
+    sources = [_function(before) for _, before, _ in FIXED]
+    outcomes = rewritten_together(sources, [(X, Y, mask) for mask, *_ in FIXED])
+    for outcome, (mask, _, after) in zip(outcomes, FIXED, strict=True):
+        assert outcome.source == _function(after)
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check((Y, X, ~mask), (X, Y, torch.zeros_like(mask)))
 
 
 BENDS = """\

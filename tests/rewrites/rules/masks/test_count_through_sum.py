@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -29,26 +29,27 @@ def test_left_alone(expression, call):
     assert refusals
 
 
-@pytest.mark.parametrize(
-    ("m", "before", "after"),
-    [
-        (MASK, "x.sum() / torch.nonzero(m).size(0)  # mean", "x.sum() / m.sum()  # mean"),
-        (MASK, "x * len( (x > 0).nonzero() )", "x * (x > 0).sum()"),
-        (MASK, "torch.where(m)[0].numel() * x", "m.sum() * x"),
-        (LABELS, "x / m.nonzero().shape[0]", "x / torch.count_nonzero(m)"),
-        (LABELS, "x / len(torch.unique(m))", "x / ((m.sort().values.diff() != 0).sum() + 1)"),
-        (
-            LABELS.view(2, 3),
-            "x / m.unique().numel()",
-            "x / ((m.flatten().sort().values.diff() != 0).sum() + 1)",
-        ),
-    ],
-)
-def test_fixed(m, before, after):
-    outcome = rewritten(f"{HEAD}def f(x, m):\n    return {before}\n", X, m)
-    assert outcome.source == f"{HEAD}def f(x, m):\n    return {after}\n"
-    assert outcome.applicability == [Applicability.SAFE]
-    outcome.check()
+FIXED = [
+    (MASK, "x.sum() / torch.nonzero(m).size(0)  # mean", "x.sum() / m.sum()  # mean"),
+    (MASK, "x * len( (x > 0).nonzero() )", "x * (x > 0).sum()"),
+    (MASK, "torch.where(m)[0].numel() * x", "m.sum() * x"),
+    (LABELS, "x / m.nonzero().shape[0]", "x / torch.count_nonzero(m)"),
+    (LABELS, "x / len(torch.unique(m))", "x / ((m.sort().values.diff() != 0).sum() + 1)"),
+    (
+        LABELS.view(2, 3),
+        "x / m.unique().numel()",
+        "x / ((m.flatten().sort().values.diff() != 0).sum() + 1)",
+    ),
+]
+
+
+def test_fixed():
+    sources = [f"{HEAD}def f(x, m):\n    return {before}\n" for _, before, _ in FIXED]
+    outcomes = rewritten_together(sources, [(X, m) for m, *_ in FIXED])
+    for outcome, (_, _, after) in zip(outcomes, FIXED, strict=True):
+        assert outcome.source == f"{HEAD}def f(x, m):\n    return {after}\n"
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check()
 
 
 def test_unsafe_where_a_number_is_returned():

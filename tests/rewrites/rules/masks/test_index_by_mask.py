@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -44,54 +44,55 @@ def test_left_alone(body, call, reason):
     assert any(reason in one for one in refusals), refusals
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "i, j = torch.where(m)\nreturn x[i, j].sum()",
-            "return torch.where(m, x, 0).sum()",
-        ),
-        (
-            "keep = (x > 0.5).nonzero( as_tuple=True )  # large\nz = x * 1\nz[keep] = 0\n"
-            "return z + x[keep].mean()",
-            "keep = x > 0.5  # large\nz = x * 1\nz[keep] = 0\n"
-            "return z + torch.where(keep, x, 0).sum() / keep.sum()",
-        ),
-        (
-            "pos = m[:, 0].nonzero().squeeze(1)\nreturn F.mse_loss(x[pos], x.detach()[pos] + 1)",
-            "pos = m[:, 0]\nreturn F.mse_loss(torch.where(pos[:, None], x, 0), "
-            "torch.where(pos[:, None], x.detach() + 1, 0)) * pos.numel() / pos.sum()",
-        ),
-        (
-            "z = x * 1\ni, j = torch.where(m)\nz[i, j] = z[i, j] * 2\nreturn z",
-            "z = x * 1\nz = torch.where(m, z * 2, z)\nreturn z",
-        ),
-        (
-            "z = x * 1\nz[(x > 0).nonzero(as_tuple=True)] = 1\nreturn z",
-            "z = x * 1\nz[x > 0] = 1\nreturn z",
-        ),
-        (
-            "i = torch.nonzero(m[:, 0])  # rows\nif i.dim() > 0:\n    x = x * 1\n"
-            "    x.index_fill_(0, i.squeeze(), 0.0)\nreturn x",
-            "i = m[:, 0]  # rows\nif i.dim() > 0:\n    x = x * 1\n"
-            "    x.masked_fill_(i[:, None], 0.0)\nreturn x",
-        ),
-        (
-            "i = m[:, 0].nonzero().flatten()\nreturn x[i].sum(-1).mean() + x[i].sum() / len(i)",
-            "i = m[:, 0]\nreturn torch.where(i, x.sum(-1), 0).sum() / i.sum() + "
-            "torch.where(i[:, None], x, 0).sum() / i.sum()",
-        ),
-        (
-            "i, j = torch.where(m.int())\nreturn x[i, j].exp().sum()",
-            "mask = m.int() != 0\nreturn torch.where(mask, torch.where(mask, x, 0).exp(), 0).sum()",
-        ),
-    ],
-)
-def test_fixed(before, after):
-    outcome = rewritten(_function(before), X, MASK)
-    assert outcome.source == _function(after)
-    assert outcome.applicability == [Applicability.SAFE]
-    outcome.check((X, ~MASK))
+FIXED = [
+    (
+        "i, j = torch.where(m)\nreturn x[i, j].sum()",
+        "return torch.where(m, x, 0).sum()",
+    ),
+    (
+        "keep = (x > 0.5).nonzero( as_tuple=True )  # large\nz = x * 1\nz[keep] = 0\n"
+        "return z + x[keep].mean()",
+        "keep = x > 0.5  # large\nz = x * 1\nz[keep] = 0\n"
+        "return z + torch.where(keep, x, 0).sum() / keep.sum()",
+    ),
+    (
+        "pos = m[:, 0].nonzero().squeeze(1)\nreturn F.mse_loss(x[pos], x.detach()[pos] + 1)",
+        "pos = m[:, 0]\nreturn F.mse_loss(torch.where(pos[:, None], x, 0), "
+        "torch.where(pos[:, None], x.detach() + 1, 0)) * pos.numel() / pos.sum()",
+    ),
+    (
+        "z = x * 1\ni, j = torch.where(m)\nz[i, j] = z[i, j] * 2\nreturn z",
+        "z = x * 1\nz = torch.where(m, z * 2, z)\nreturn z",
+    ),
+    (
+        "z = x * 1\nz[(x > 0).nonzero(as_tuple=True)] = 1\nreturn z",
+        "z = x * 1\nz[x > 0] = 1\nreturn z",
+    ),
+    (
+        "i = torch.nonzero(m[:, 0])  # rows\nif i.dim() > 0:\n    x = x * 1\n"
+        "    x.index_fill_(0, i.squeeze(), 0.0)\nreturn x",
+        "i = m[:, 0]  # rows\nif i.dim() > 0:\n    x = x * 1\n"
+        "    x.masked_fill_(i[:, None], 0.0)\nreturn x",
+    ),
+    (
+        "i = m[:, 0].nonzero().flatten()\nreturn x[i].sum(-1).mean() + x[i].sum() / len(i)",
+        "i = m[:, 0]\nreturn torch.where(i, x.sum(-1), 0).sum() / i.sum() + "
+        "torch.where(i[:, None], x, 0).sum() / i.sum()",
+    ),
+    (
+        "i, j = torch.where(m.int())\nreturn x[i, j].exp().sum()",
+        "mask = m.int() != 0\nreturn torch.where(mask, torch.where(mask, x, 0).exp(), 0).sum()",
+    ),
+]
+
+
+def test_fixed():
+    sources = [_function(before) for before, _ in FIXED]
+    outcomes = rewritten_together(sources, [(X, MASK)] * len(FIXED))
+    for outcome, (_, after) in zip(outcomes, FIXED, strict=True):
+        assert outcome.source == _function(after)
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check((X, ~MASK))
 
 
 def test_whether_there_is_an_index_is_a_branch_that_other_rules_mend():

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -62,93 +62,94 @@ def test_edges_that_are_selected_stay():
     assert "`e` is returned, and how many there are depends on the data" in refusals[0]
 
 
-@pytest.mark.parametrize(
-    ("mask", "before", "after"),
-    [
-        (MASK, "return x[m].mean()  # all", "return torch.where(m, x, 0).sum() / m.sum()  # all"),
-        (MASK, "return -x[ m ] . sum( )", "return -torch.where(m, x, 0).sum( )"),
-        (
-            ROWS,
-            "return x[m].mean()",
-            "return torch.where(m[:, None], x, 0).mean() * m.numel() / m.sum()",
-        ),
-        (
-            ROWS,
-            "return x[m].mean(dim=0)",
-            "return torch.where(m[:, None], x, 0).sum(dim=0) / m.sum()",
-        ),
-        (
-            ROWS,
-            "return x[m].sum(-1).mean()",
-            "return torch.where(m, x.sum(-1), 0).sum() / m.sum()",
-        ),
-        (ROWS[:4], "return x[:, m].sum(1).exp()", "return torch.where(m, x, 0).sum(1).exp()"),
-        (ROWS, "return x[m, 0].sum()", "return torch.where(m, x[:, 0], 0).sum()"),
-        (MASK, "return x[m].view(-1).sum()", "return torch.where(m, x, 0).sum()"),
-        (MASK, "return torch.mean(x[m])", "return torch.sum(torch.where(m, x, 0)) / m.sum()"),
-        (
-            MASK,
-            "return x.masked_select(m).abs().sum()",
-            "return torch.where(m, x, 0).abs().sum()",
-        ),
-        (
-            MASK,
-            "return (x > 0)[m].any() | (x[m] > 5).all()",
-            "return ((x > 0) & m).any() | torch.where(m, x > 5, True).all()",
-        ),
-        (
-            MASK,
-            "y = x[m]  # selected\n\ny = y.sigmoid() - 0.5\nreturn y.sum() / y.shape[0]",
-            "y = torch.where(m, x, 0)  # selected\n\n"
-            "y = y.sigmoid() - 0.5\nreturn y.sum() / m.sum()",
-        ),
-    ],
-)
-def test_reductions(mask, before, after):
-    outcome = rewritten(_function(before, "x", "m"), X, mask)
-    assert outcome.source == _function(after, "x", "m")
-    assert set(outcome.applicability) == {Applicability.SAFE}
-    outcome.check((X, torch.zeros_like(mask)), (X, torch.ones_like(mask)))
+REDUCTIONS = [
+    (MASK, "return x[m].mean()  # all", "return torch.where(m, x, 0).sum() / m.sum()  # all"),
+    (MASK, "return -x[ m ] . sum( )", "return -torch.where(m, x, 0).sum( )"),
+    (
+        ROWS,
+        "return x[m].mean()",
+        "return torch.where(m[:, None], x, 0).mean() * m.numel() / m.sum()",
+    ),
+    (
+        ROWS,
+        "return x[m].mean(dim=0)",
+        "return torch.where(m[:, None], x, 0).sum(dim=0) / m.sum()",
+    ),
+    (
+        ROWS,
+        "return x[m].sum(-1).mean()",
+        "return torch.where(m, x.sum(-1), 0).sum() / m.sum()",
+    ),
+    (ROWS[:4], "return x[:, m].sum(1).exp()", "return torch.where(m, x, 0).sum(1).exp()"),
+    (ROWS, "return x[m, 0].sum()", "return torch.where(m, x[:, 0], 0).sum()"),
+    (MASK, "return x[m].view(-1).sum()", "return torch.where(m, x, 0).sum()"),
+    (MASK, "return torch.mean(x[m])", "return torch.sum(torch.where(m, x, 0)) / m.sum()"),
+    (
+        MASK,
+        "return x.masked_select(m).abs().sum()",
+        "return torch.where(m, x, 0).abs().sum()",
+    ),
+    (
+        MASK,
+        "return (x > 0)[m].any() | (x[m] > 5).all()",
+        "return ((x > 0) & m).any() | torch.where(m, x > 5, True).all()",
+    ),
+    (
+        MASK,
+        "y = x[m]  # selected\n\ny = y.sigmoid() - 0.5\nreturn y.sum() / y.shape[0]",
+        "y = torch.where(m, x, 0)  # selected\n\ny = y.sigmoid() - 0.5\nreturn y.sum() / m.sum()",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "diff = x - y\ndiff = diff[m]\nreturn diff.abs().mean()",
-            "diff = x - y\ndiff = torch.where(m, diff, 0)\nreturn diff.abs().sum() / m.sum()",
-        ),
-        (
-            "return ((x[m] - y[m]) ** 2).mean()  # squares",
-            "return (torch.where(m, x - y, 0) ** 2).sum() / m.sum()  # squares",
-        ),
-        (
-            "a, b = x.abs() + 1, y.abs() + 1\n"
-            "d = torch.log(a[m]) - torch.log(b[m])\n"
-            "return ((d ** 2).mean() - 0.5 * d.mean() ** 2).sqrt()",
-            "a, b = x.abs() + 1, y.abs() + 1\n"
-            "d = torch.log(torch.where(m, a, 1)) - torch.log(torch.where(m, b, 1))\n"
-            "return ((d ** 2).sum() / m.sum() - 0.5 * (d.sum() / m.sum()) ** 2).sqrt()",
-        ),
-        (
-            "d = x[m]\nif x.dim() > 1:\n    d = d + y[m]\nreturn d.prod()",
-            "d = torch.where(m, x, 0)\nif x.dim() > 1:\n    d = torch.where(m, d + y, 0)\n"
-            "return torch.where(m, d, 1).prod()",
-        ),
-        (
-            "total = 0\nfor a, b, c in zip(x, y, m):\n    total = total + (a[c] * b[c]).sum()\n"
-            "return total",
-            "total = 0\nfor a, b, c in zip(x, y, m):\n"
-            "    total = total + (torch.where(c, a, 0) * torch.where(c, b, 0)).sum()\n"
-            "return total",
-        ),
-    ],
-)
-def test_followed(before, after):
-    outcome = rewritten(_function(before, "x", "y", "m"), X, Y, MASK)
-    assert outcome.source == _function(after, "x", "y", "m")
-    assert set(outcome.applicability) == {Applicability.SAFE}
-    outcome.check((Y, X, ~MASK))
+def test_reductions():
+    sources = [_function(before, "x", "m") for _, before, _ in REDUCTIONS]
+    outcomes = rewritten_together(sources, [(X, mask) for mask, *_ in REDUCTIONS])
+    for outcome, (mask, _, after) in zip(outcomes, REDUCTIONS, strict=True):
+        assert outcome.source == _function(after, "x", "m")
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check((X, torch.zeros_like(mask)), (X, torch.ones_like(mask)))
+
+
+FOLLOWED = [
+    (
+        "diff = x - y\ndiff = diff[m]\nreturn diff.abs().mean()",
+        "diff = x - y\ndiff = torch.where(m, diff, 0)\nreturn diff.abs().sum() / m.sum()",
+    ),
+    (
+        "return ((x[m] - y[m]) ** 2).mean()  # squares",
+        "return (torch.where(m, x - y, 0) ** 2).sum() / m.sum()  # squares",
+    ),
+    (
+        "a, b = x.abs() + 1, y.abs() + 1\n"
+        "d = torch.log(a[m]) - torch.log(b[m])\n"
+        "return ((d ** 2).mean() - 0.5 * d.mean() ** 2).sqrt()",
+        "a, b = x.abs() + 1, y.abs() + 1\n"
+        "d = torch.log(torch.where(m, a, 1)) - torch.log(torch.where(m, b, 1))\n"
+        "return ((d ** 2).sum() / m.sum() - 0.5 * (d.sum() / m.sum()) ** 2).sqrt()",
+    ),
+    (
+        "d = x[m]\nif x.dim() > 1:\n    d = d + y[m]\nreturn d.prod()",
+        "d = torch.where(m, x, 0)\nif x.dim() > 1:\n    d = torch.where(m, d + y, 0)\n"
+        "return torch.where(m, d, 1).prod()",
+    ),
+    (
+        "total = 0\nfor a, b, c in zip(x, y, m):\n    total = total + (a[c] * b[c]).sum()\n"
+        "return total",
+        "total = 0\nfor a, b, c in zip(x, y, m):\n"
+        "    total = total + (torch.where(c, a, 0) * torch.where(c, b, 0)).sum()\n"
+        "return total",
+    ),
+]
+
+
+def test_followed():
+    sources = [_function(before, "x", "y", "m") for before, _ in FOLLOWED]
+    outcomes = rewritten_together(sources, [(X, Y, MASK)] * len(FOLLOWED))
+    for outcome, (_, after) in zip(outcomes, FOLLOWED, strict=True):
+        assert outcome.source == _function(after, "x", "y", "m")
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check((Y, X, ~MASK))
 
 
 def test_an_optional_mask_returns_early():
@@ -193,43 +194,44 @@ def test_rows(before, after):
     outcome.check()
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "k = i >= 0\nj = i[k] * 2\n"
-            "return torch.zeros(9).scatter_add_(0, j, torch.ones_like(j, dtype=torch.float))",
-            "k = i >= 0\nj = torch.where(k, i * 2, 0)\n"
-            "return torch.zeros(9).scatter_add_(0, j, "
-            "torch.where(k, torch.ones_like(j, dtype=torch.float), 0))",
-        ),
-        (
-            "k = i >= 0\nrow, col = torch.stack([i, i + 1])[:, k]  # edges\n"
-            "return torch.zeros(5, 4).index_add(0, col, x[row].exp())",
-            "k = i >= 0\nrow, col = torch.where(k, torch.stack([i, i + 1]), 0)  # edges\n"
-            "return torch.zeros(5, 4).index_add(0, col, torch.where(k[:, None], "
-            "torch.where(k[:, None], x[row], 0).exp(), 0))",
-        ),
-        (
-            "k = i >= 0\ne = torch.stack([i, i + 1])[:, k]\n"
-            "return torch.zeros(9).index_add_(0, e[1], x[:, 0][e[0]])",
-            "k = i >= 0\ne = torch.where(k, torch.stack([i, i + 1]), 0)\n"
-            "return torch.zeros(9).index_add_(0, torch.where(k, e[1], 0), "
-            "torch.where(k, x[:, 0][torch.where(k, e[0], 0)], 0))",
-        ),
-        (
-            "k = i >= 0\nj = i[k]\nreturn x[:, 0][j].log1p().sum() / max(len(j), 1)",
-            "k = i >= 0\nj = torch.where(k, i, 0)\n"
-            "return torch.where(k, x[:, 0][j], 0).log1p().sum() / k.sum().clamp(min=1)",
-        ),
-    ],
-)
-def test_indices_that_are_selected(before, after):
+SELECTED_INDICES = [
+    (
+        "k = i >= 0\nj = i[k] * 2\n"
+        "return torch.zeros(9).scatter_add_(0, j, torch.ones_like(j, dtype=torch.float))",
+        "k = i >= 0\nj = torch.where(k, i * 2, 0)\n"
+        "return torch.zeros(9).scatter_add_(0, j, "
+        "torch.where(k, torch.ones_like(j, dtype=torch.float), 0))",
+    ),
+    (
+        "k = i >= 0\nrow, col = torch.stack([i, i + 1])[:, k]  # edges\n"
+        "return torch.zeros(5, 4).index_add(0, col, x[row].exp())",
+        "k = i >= 0\nrow, col = torch.where(k, torch.stack([i, i + 1]), 0)  # edges\n"
+        "return torch.zeros(5, 4).index_add(0, col, torch.where(k[:, None], "
+        "torch.where(k[:, None], x[row], 0).exp(), 0))",
+    ),
+    (
+        "k = i >= 0\ne = torch.stack([i, i + 1])[:, k]\n"
+        "return torch.zeros(9).index_add_(0, e[1], x[:, 0][e[0]])",
+        "k = i >= 0\ne = torch.where(k, torch.stack([i, i + 1]), 0)\n"
+        "return torch.zeros(9).index_add_(0, torch.where(k, e[1], 0), "
+        "torch.where(k, x[:, 0][torch.where(k, e[0], 0)], 0))",
+    ),
+    (
+        "k = i >= 0\nj = i[k]\nreturn x[:, 0][j].log1p().sum() / max(len(j), 1)",
+        "k = i >= 0\nj = torch.where(k, i, 0)\n"
+        "return torch.where(k, x[:, 0][j], 0).log1p().sum() / k.sum().clamp(min=1)",
+    ),
+]
+
+
+def test_indices_that_are_selected():
     index, x = torch.tensor([2, -1, 3, 0, -1]), torch.rand(6, 4, requires_grad=True)
-    outcome = rewritten(_function(before, "x", "i"), x, index)
-    assert outcome.source == _function(after, "x", "i")
-    assert set(outcome.applicability) == {Applicability.SAFE}
-    outcome.check((x, index.flip(0)), (x, index * 0 - 1))
+    sources = [_function(before, "x", "i") for before, _ in SELECTED_INDICES]
+    outcomes = rewritten_together(sources, [(x, index)] * len(SELECTED_INDICES))
+    for outcome, (_, after) in zip(outcomes, SELECTED_INDICES, strict=True):
+        assert outcome.source == _function(after, "x", "i")
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check((x, index.flip(0)), (x, index * 0 - 1))
 
 
 def test_what_is_counted_has_as_many_places_as_told():

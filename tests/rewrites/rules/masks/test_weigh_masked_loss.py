@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -43,46 +43,47 @@ def test_left_alone(expression, reason):
     assert reason in refusals[0]
 
 
-@pytest.mark.parametrize(
-    ("mask", "before", "after"),
-    [
-        (
-            MASK,
-            "F.l1_loss( x[m], y[m] )  # both",
-            'F.l1_loss( torch.where(m, x, 0), torch.where(m, y, 0), reduction="sum" ) / m.sum()'
-            "  # both",
-        ),
-        (
-            ROWS,
-            "F.mse_loss(input=x[m], target=y[m])",
-            "F.mse_loss(input=torch.where(m[:, None], x, 0), target=torch.where(m[:, None], y, 0))"
-            " * m.numel() / m.sum()",
-        ),
-        (
-            MASK,
-            "F.smooth_l1_loss(x[m].exp(), y[m], reduction='sum', beta=0.5)",
-            "F.smooth_l1_loss(torch.where(m, torch.where(m, x, 0).exp(), 0), "
-            "torch.where(m, y, 0), reduction='sum', beta=0.5)",
-        ),
-        (
-            MASK,
-            "F.binary_cross_entropy(x.sigmoid()[m], y[m])",
-            "F.binary_cross_entropy(torch.where(m, x.sigmoid(), 0), torch.where(m, y, 0), "
-            'reduction="sum") / m.sum()',
-        ),
-        (
-            MASK,
-            "F.binary_cross_entropy_with_logits(x[m], y[m])",
-            "F.binary_cross_entropy_with_logits(torch.where(m, x, 0), torch.where(m, y, 0), "
-            'weight=m, reduction="sum") / m.sum()',
-        ),
-    ],
-)
-def test_functions(mask, before, after):
-    outcome = rewritten(_function(before), X, Y, mask)
-    assert outcome.source == _function(after)
-    assert outcome.applicability == [Applicability.SAFE]
-    outcome.check((X, Y, torch.zeros_like(mask)), (X, Y, torch.ones_like(mask)))
+FUNCTIONS = [
+    (
+        MASK,
+        "F.l1_loss( x[m], y[m] )  # both",
+        'F.l1_loss( torch.where(m, x, 0), torch.where(m, y, 0), reduction="sum" ) / m.sum()'
+        "  # both",
+    ),
+    (
+        ROWS,
+        "F.mse_loss(input=x[m], target=y[m])",
+        "F.mse_loss(input=torch.where(m[:, None], x, 0), target=torch.where(m[:, None], y, 0))"
+        " * m.numel() / m.sum()",
+    ),
+    (
+        MASK,
+        "F.smooth_l1_loss(x[m].exp(), y[m], reduction='sum', beta=0.5)",
+        "F.smooth_l1_loss(torch.where(m, torch.where(m, x, 0).exp(), 0), "
+        "torch.where(m, y, 0), reduction='sum', beta=0.5)",
+    ),
+    (
+        MASK,
+        "F.binary_cross_entropy(x.sigmoid()[m], y[m])",
+        "F.binary_cross_entropy(torch.where(m, x.sigmoid(), 0), torch.where(m, y, 0), "
+        'reduction="sum") / m.sum()',
+    ),
+    (
+        MASK,
+        "F.binary_cross_entropy_with_logits(x[m], y[m])",
+        "F.binary_cross_entropy_with_logits(torch.where(m, x, 0), torch.where(m, y, 0), "
+        'weight=m, reduction="sum") / m.sum()',
+    ),
+]
+
+
+def test_functions():
+    sources = [_function(before) for _, before, _ in FUNCTIONS]
+    outcomes = rewritten_together(sources, [(X, Y, mask) for mask, *_ in FUNCTIONS])
+    for outcome, (mask, _, after) in zip(outcomes, FUNCTIONS, strict=True):
+        assert outcome.source == _function(after)
+        assert set(outcome.applicability) == {Applicability.SAFE}
+        outcome.check((X, Y, torch.zeros_like(mask)), (X, Y, torch.ones_like(mask)))
 
 
 @pytest.mark.parametrize(
