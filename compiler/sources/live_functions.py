@@ -6,7 +6,7 @@ import gc
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from weakref import ref
 
 
@@ -120,6 +120,17 @@ def _functions_of(
     """Return the functions among `objects` whose code comes from one of the files, by file."""
     found: dict[str, list[FunctionType]] = {file: [] for file in files}
     for thing in objects:
-        if type(thing) is FunctionType and thing.__code__.co_filename in found:
-            found[thing.__code__.co_filename].append(thing)
+        if type(thing) is FunctionType:
+            file = thing.__code__.co_filename
+            if file in found and _is_hashable(thing.__code__):
+                found[file].append(thing)
     return found
+
+
+def _is_hashable(code: CodeType) -> bool:
+    """Whether `code` can be hashed; Dynamo gives the code of functions it makes a dict constant."""
+    try:
+        hash(code)
+    except TypeError:
+        return False
+    return True
