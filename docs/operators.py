@@ -48,11 +48,12 @@ EFFECTS = word_set(
 )
 RAISING = word_set(
     """
-    cholesky cross_entropy eig eigh embedding gather index_select inv inverse item lstsq
-    multinomial nll_loss pinv qr solve svd
+    cholesky eig eigh inv inverse item lstsq multinomial pinv qr solve svd
     """
 )
-"""Operators that raise for some elements: an index out of range, a singular matrix."""
+"""Operators that raise for some elements: a singular matrix."""
+INDEXING = word_set("cross_entropy embedding gather index_select nll_loss take_along_dim")
+"""Operators that raise for an index out of range."""
 VIEWS = {"H", "T", "cuda", "data", "imag", "mH", "mT", "real", "type"}
 """Attributes, and methods that need a device or a dtype."""
 RANDOM = {"fractional_max_pool2d", "fractional_max_pool3d"}
@@ -77,9 +78,10 @@ def table() -> dict[str, str]:
     """Return the properties of each name, separated by blanks."""
     names = {name for module in MODULES for name in dir(module) if is_public(module, name)}
     found = {name: properties_of(name) for name in names}
-    for name in EFFECTS | RAISING | VIEWS | RANDOM:
+    sets = {"effect": EFFECTS, "raising": RAISING, "indexing": INDEXING}
+    sets |= {"view": VIEWS, "random": RANDOM}
+    for name in frozenset().union(*sets.values()):
         known = found.setdefault(name, set())
-        sets = {"effect": EFFECTS, "raising": RAISING, "view": VIEWS, "random": RANDOM}
         known |= {one for one, which in sets.items() if name in which}
     for name, kind in vars(torch.nn).items():
         if isinstance(kind, type) and issubclass(kind, torch.nn.Module):

@@ -1,5 +1,5 @@
 # ruff: noqa
-"""Boolean masks and indices whose number depends on the data: FG401 to FG409."""
+"""Boolean masks and indices whose number depends on the data: FG401 to FG410."""
 
 import torch
 import torch.nn.functional as F
@@ -84,6 +84,19 @@ def repeated(graph, counts):
     return nodes * 2
 
 
+class Mixture(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.experts = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(2))
+
+    def forward(self, x, top):
+        y = torch.zeros_like(x)
+        for k in top.unique():
+            chosen = top == k
+            y[chosen] = self.experts[k](x[chosen])
+        return y
+
+
 PROGRAMS = (
     Program("FG401", masked_mean, inputs.pair, "mean"),
     Program(
@@ -104,4 +117,10 @@ PROGRAMS = (
     Program("FG407", first_hits_and_sums, inputs.matrix),
     Program("FG408", histogram, inputs.matrix),
     Program("FG409", repeated, lambda: (torch.rand(3, 2), torch.tensor([1, 0, 3]))),
+    Program(
+        "FG410",
+        Mixture,
+        lambda: (torch.randn(4, 4), torch.tensor([0, 1, 1, 0])),
+        helpers=("FG403",),
+    ),
 )

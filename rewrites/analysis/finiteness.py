@@ -22,7 +22,7 @@ from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.operation import Operation, operation_of
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.site import Site
-from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, RAISING, word_set
+from fullgraph.rewrites.analysis.torch_names import INDEXING, PURE_CALLS, RAISING, word_set
 
 _DIVISIONS = word_set("div floor_divide fmod remainder")
 _AT_ONE = word_set(
@@ -149,7 +149,11 @@ def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
     name, operands, node = found.name, found.operands, found.node
     assert isinstance(node, cst.BaseExpression)
     known = _AT_ONE | _AT_ZERO | _NOWHERE
-    if name in known - RAISING and isinstance(node, cst.Call) and _gives_index(site, node):
+    if (
+        name in known - RAISING - INDEXING
+        and isinstance(node, cst.Call)
+        and _gives_index(site, node)
+    ):
         return
     if name in _DIVISIONS and len(operands) > 1:
         if not _is_away_from_zero(site, operands[1]):

@@ -20,6 +20,7 @@ from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import (
     EFFECTS,
+    INDEXING,
     OWNERS,
     PURE_CALLS,
     RAISING,
@@ -62,11 +63,13 @@ def is_new_tensor(site: Site, node: cst.BaseExpression) -> bool:
     return False
 
 
-def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
+def may_raise(site: Site, *nodes: cst.CSTNode, indices: bool = True) -> str:
     """Return the text of an operation that may raise depending on data; "" if none.
 
-    Shapes and types of operands are not checked.
+    Shapes and types of operands are not checked. `indices` says whether operators that raise
+    only for an index out of range count.
     """
+    raising = RAISING | INDEXING if indices else RAISING
     for node in nodes:
         for one in walk(node):
             if isinstance(one, cst.Subscript) and not _selects_safely(site, one):
@@ -75,7 +78,7 @@ def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
                 called = torch_name(site, one)
                 if called == "item" and _is_single(site, one):
                     continue
-                if called in RAISING:
+                if called in raising:
                     return site.document.code(one)
             if isinstance(one, cst.BinaryOperation) and isinstance(
                 one.operator, cst.Divide | cst.FloorDivide | cst.Modulo

@@ -33,7 +33,9 @@ RANDOM = names_with("random")
 IN_PLACE = names_with("in-place")
 EFFECTS = names_with("effect")
 RAISING = names_with("raising")
-"""Raise for some elements: an index out of range, a singular matrix."""
+"""Raise for some elements, such as a singular matrix."""
+INDEXING = names_with("indexing")
+"""Raise for an index out of range."""
 STATEFUL = names_with("stateful")
 """Layers that may update running statistics."""
 LAYERS_WITHOUT_PARAMETERS = names_with("layer") - names_with("parameters")

@@ -237,13 +237,14 @@ def _reason_without_edit(
         for offer in trial.offers
         if cause_key(offer.cause) == cause_key(cause) and not trial.accepted
     ]
+    answer = state.offers.get(cause_key(cause))
     if failed:
-        return failed[-1]
+        edits = [one for one in answer.refusals if "FG9" not in one[:3]] if answer else []
+        return "; ".join([*edits[:1], failed[-1]])
     if read_source(cause.position.file) is None:
         return f"the source of {cause.position.file} cannot be read"
     if not is_user_code(cause.position.file):
         return "it lies in torch or in Python itself"
-    answer = state.offers.get(cause_key(cause))
     untried = [] if answer is None else [o for o in answer.offers if o.rewrite.replacements]
     if ended_by and (answer is None or untried):
         what = f"{untried[0].rule.code} was" if untried else "an edit was"

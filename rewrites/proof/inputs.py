@@ -159,6 +159,8 @@ def _input_changes(special: bool) -> Iterator[Change]:
     yield lambda x: x + 1
     yield lambda x: x - 1
     yield lambda x: x.flip(0) if x.dim() else x
+    yield lambda x: x.min().expand_as(x)
+    yield lambda x: x.max().expand_as(x)
     yield lambda x: x.flatten()[:1].expand(x.numel()).reshape(x.shape)
     yield _one_hot
     if special:

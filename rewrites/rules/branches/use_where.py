@@ -18,15 +18,19 @@ and lists to which both ways append one value.
 Tests may be joined by `and`, `or` and `not`, and may be `torch.equal`, `torch.allclose`,
 `t.item() > 0` or `bool(t)`.
 
+Lines of a way that print, log or warn come before it, for eager code alone; a dict's item may be
+what both ways set.
+
 Where the way that is not taken could give inf or NaN, or an infinite gradient, a second
 `torch.where` gives it a harmless operand: else its gradient would be zero times infinity, NaN.
 
 Unsafe where it is not known that both values have the same dtype and shape, where a number
 becomes a tensor, and where something that only one way uses gets a gradient of zero, and got none
-when the other way was taken.
+when the other way was taken; where a way prints; and where a way gathers by an index that may be
+out of range.
 
-Refuses: ways that print, draw random numbers or may raise; values of different shapes; names that
-only one way assigns.
+Refuses: ways that draw random numbers or may raise otherwise; values of different shapes; names
+that only one way assigns.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ RETURN = "return"
 """Stands for the function's result among the names that a branch assigns."""
 APPEND = ".append()"
 """What follows a list's name where a value is not assigned to it but appended."""
+ITEM = "]"
+"""The end of the code of a dict's item, which stands for it."""
 
 
 @dataclass
@@ -49,10 +52,14 @@ def values_assigned(
             raise NotApplicable(f"there is `{_first_line(site, line)}` in the branch")
         for small in line.body:
             _add_small_statement(site, made, line, small, outputs)
-    lists = {key.removesuffix(APPEND) for key in made.values if key.endswith(APPEND)}
+    holders = Counter(
+        key.removesuffix(APPEND).partition("[")[0]
+        for key in made.values
+        if key.endswith((APPEND, ITEM))
+    )
     uses = [one.value for line in body for one in walk(line) if isinstance(one, cst.Name)]
-    if again := sorted(name for name in lists if uses.count(name) > 1):
-        raise NotApplicable(f"the branch uses `{again[0]}`, to which it appends")
+    if again := sorted(name for name, stores in holders.items() if uses.count(name) > stores):
+        raise NotApplicable(f"the branch uses `{again[0]}`, to which it adds")
     return BranchValues(made.values, _drop_unread(site, made))
 
 
@@ -119,6 +126,19 @@ def _appended_list(site: Site, call: cst.Call) -> str:
     return ""
 
 
+def _item_of_dict(site: Site, target: cst.BaseExpression) -> str:
+    """Return the code of `name["key"]` where the name is a dict's; "" for other targets."""
+    match target:
+        case cst.Subscript(
+            value=cst.Name() as name,
+            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString(), star=None))],
+        ):
+            seen = infer(site, name)
+            plain = seen is not None and seen.types == ("dict",)
+            return site.document.code(target.with_changes(lpar=(), rpar=())) if plain else ""
+    return ""
+
+
 def _add_assignment(
     site: Site,
     made: BranchValues,
@@ -139,10 +159,11 @@ def _add_assignment(
                 raise NotApplicable(f"the branch assigns to `{site.document.code(element)}`")
             made.values[dotted_name(element.value)] = one
         return
-    path = dotted_name(target)
+    item = _item_of_dict(site, target)
+    path = dotted_name(target) or item
     if not path:
         raise NotApplicable(f"the branch assigns to `{site.document.code(target)}`")
-    if path in outputs:
+    if item or path in outputs:
         made.values[path] = _fill_in_values(site, made, value)
         return
     if set(names_bound(*(one for one in made.own))) & {path}:

@@ -77,8 +77,10 @@ class Choice:
         """Raise NotApplicable where evaluating nodes unconditionally has a side effect."""
         if reason := side_effect_of(self.site, *nodes, random=self.random):
             raise NotApplicable(f"both ways would be evaluated, and {reason}")
-        if text := may_raise(self.site, *nodes):
+        if text := may_raise(self.site, *nodes, indices=False):
             raise NotApplicable(f"both ways would be evaluated, and `{text}` may raise")
+        if text := may_raise(self.site, *nodes):
+            self.agreement.assumes[f"the indices of `{text}` are always in range"] = None
         calls = [one for one in walk(self.test) if isinstance(one, cst.Call)]
         special = any(torch_name(self.site, call) in _FINITE_TESTS for call in calls)
         if special and not has_nan_free_gradient(self.site, *nodes):

@@ -74,7 +74,8 @@ def select_return(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that write an early return with `torch.where`. Raises NotApplicable."""
     site = selection.site
-    made = values_assigned(site, statements_of(node.body), frozenset({RETURN}))
+    body = selection.without_output(statements_of(node.body))
+    made = values_assigned(site, body, frozenset({RETURN}))
     early, after = made.values[RETURN], statements_after(site, node)
     elsewhere = {
         *names_bound(*after.statements),

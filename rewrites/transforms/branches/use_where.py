@@ -32,6 +32,7 @@ from fullgraph.rewrites.source import (
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.assignments import (
     APPEND,
+    ITEM,
     RETURN,
     BranchValues,
     values_assigned,
@@ -43,6 +44,7 @@ from fullgraph.rewrites.transforms.branches.in_place import (
     guard_updates,
     stored_operands,
 )
+from fullgraph.rewrites.transforms.branches.output import writes_only
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
 
 Lines = list[cst.BaseStatement]
@@ -62,6 +64,8 @@ class WhereWriter:
     """Whether the branches may draw random numbers."""
     ahead: cst.BaseStatement | None = None
     """A line to insert before the statement that contains a conditional expression."""
+    output: list[cst.BaseStatement] = field(default_factory=list)
+    """Statements of the branches that only write output."""
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
         """Rewrite `a if t else b` as one expression."""
@@ -119,7 +123,14 @@ class WhereWriter:
                     raise NotApplicable("the inner test would have to be written several times")
                 choice.require_pure(condition.tensor)
                 return made
-        return values_assigned(self.site, body, outputs)
+        return values_assigned(self.site, self.without_output(body), outputs)
+
+    def without_output(self, body: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
+        """Return a branch's statements without those that only write output, which are kept
+        in `output`."""
+        writing = [one for one in body if writes_only(self.site, one)]
+        self.output += [one for one in writing if isinstance(one, cst.BaseStatement)]
+        return [one for one in body if one not in writing]
 
     def _merge_values(
         self, branches: Branches, choice: Choice, one: BranchValues, other: BranchValues
@@ -209,6 +220,8 @@ class WhereWriter:
         """Return the value of `key` before the branch, as a node with known facts."""
         if key.endswith(APPEND):
             raise NotApplicable(f"only one branch appends to `{key.removesuffix(APPEND)}`")
+        if key.endswith(ITEM):
+            raise NotApplicable(f"only one way sets `{key}`")
         if "." not in key and key not in names_bound_before(self.site.document, branches.node):
             raise NotApplicable(f"`{key}` has no value where the other way is taken")
         new = cst.parse_expression(key)
@@ -227,9 +240,15 @@ class WhereWriter:
         return new
 
     def _require_no_update(self, key: str, branches: Branches, *values: cst.BaseExpression) -> None:
-        """Raise NotApplicable where a value is updated in place later, which a copy would miss."""
+        """Raise NotApplicable where a value is updated in place later, which a copy would miss.
+
+        The branches themselves may be run again in a loop, but they will assign.
+        """
         aliases = {dotted_name(value) for value in values} | {key}
-        changed = aliases & set(names_mutated(*branches.after(self.site)))
+        after = [one for one in branches.after(self.site) if one is not branches.node]
+        others = [one.deep_remove(branches.node) for one in after]
+        rest = [one for one in others if isinstance(one, cst.CSTNode)]
+        changed = aliases & set(names_mutated(*rest))
         if changed - {""}:
             raise NotApplicable(f"`{min(changed - {''})}` is changed in place later")
 
@@ -268,8 +287,8 @@ def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:
         for i in range(len(changed))
         for later in changed[i + 1 :]
     )
-    if tangled and any(key.endswith(APPEND) for key in changed):
-        raise NotApplicable("what it appends depends on what it assigns")
+    if tangled and any(key.endswith((APPEND, ITEM)) for key in changed):
+        raise NotApplicable("what it adds depends on what it assigns")
     if tangled:
         parts = {f"v{i}": values[key] for i, key in enumerate(changed)}
         right = ", ".join(f"{{{part}}}" for part in parts)

@@ -20,6 +20,7 @@ from fullgraph.rewrites.transforms.branches.branches import (
     find_guarded_skip,
     leaves_early,
 )
+from fullgraph.rewrites.transforms.branches.output import keep_output
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import (
@@ -48,6 +49,8 @@ def rewrite_conditional(
     try:
         condition = predicate_of(site, found.expression)
         made = edits(node, condition) if condition is not None else None
+        if made is not None and isinstance(writer, WhereWriter) and writer.output:
+            made = keep_output(site, node, writer.output, made)
     except NotApplicable as escape:
         return Refusal(str(escape))
     if made is None:
@@ -55,7 +58,11 @@ def rewrite_conditional(
     if found.gone is not None:
         made[found.gone] = cst.RemoveFromParent()
     if isinstance(writer, WhereWriter):
-        return rewrite_assuming(made, why, writer.assumes, writer.tests)
+        if writer.output:
+            writer.assumes["nobody needs this output from the compiled program"] = None
+        rewrite = rewrite_assuming(made, why, writer.assumes, writer.tests)
+        exempts = frozenset({"text", "records"} if writer.output else ())
+        return replace(rewrite, exempts=rewrite.exempts | exempts)
     return rewrite_assuming(made, why, writer.assumes, [node.test], numbers=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, Site
+from fullgraph.rewrites.transforms.masks.operators import is_number
 from fullgraph.rewrites.transforms.masks.sinks import CountSink
 
 _ORDER = (
@@ -32,7 +33,7 @@ def find_count(site: Site, node: cst.BaseExpression, selected: cst.BaseExpressio
         case cst.Comparison(comparisons=[one]) if parent.left is node and is_condition(
             site, parent
         ):
-            if isinstance(one.operator, _ORDER) and _is_number(site, one.comparator):
+            if isinstance(one.operator, _ORDER) and is_number(site, one.comparator):
                 return CountSink(node)
         case cst.Arg(keyword=None):
             if (found := _at_least(site, parent, node)) is not None:
@@ -60,15 +61,7 @@ def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> CountSink |
         return None
     other = next(one.value for one in call.args if one is not arg)
     outer = site.document.parent(call)
-    if not isinstance(outer, cst.BinaryOperation) or not _is_number(site, other):
+    if not isinstance(outer, cst.BinaryOperation) or not is_number(site, other):
         return None
     beside = outer.right if outer.left is call else outer.left
     return CountSink(call, other) if site.is_tensor(beside) else None
-
-
-def _is_number(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether an expression is a Python number."""
-    if isinstance(node, cst.Integer | cst.Float):
-        return True
-    seen = site.observed(node)
-    return seen is not None and seen.is_number

@@ -50,7 +50,7 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
     found = _reduced_dimensions(made)
     if found is None:
         return False
-    rest = other_dims(site, first, made.tensor)
+    rest = other_dims(site, first, made.tensor) + (made.name == "unsqueeze")
     count, rest = rest + 1, rest - axis
     absolute = [dim % count for dim in found]
     inner = all(dim > axis for dim in absolute) and rest > 0
@@ -70,7 +70,7 @@ def covers_mask_dims(site: Site, first: Read, made: Operation, axis: int) -> boo
 
 def _reduced_dimensions(made: Operation) -> tuple[int, ...] | None:
     """Return the dimensions that an operation reduces; None if they are not literals."""
-    place = 1 if made.name in ("norm", "normalize", "cosine_similarity") else 0
+    place = 1 if made.name in ("norm", "normalize", "cosine_similarity", "take_along_dim") else 0
     place += made.name == "cosine_similarity" and made.method is False
     return ops.integer_literals(made.argument("dim", place) or made.argument("axis", 99))
 
@@ -95,6 +95,14 @@ def is_index_before_mask(node: cst.Subscript, axis: int) -> bool:
         case [cst.SubscriptElement(slice=cst.Index(value=only_index))]:
             return axis > 0 and ops.integer_literal(only_index) is not None
     return False
+
+
+def is_table(site: Site, table: cst.BaseExpression, index: cst.BaseExpression) -> bool:
+    """Return whether integers index the first dimension of a tensor that has elements."""
+    seen, whole = site.observed(index), site.observed(table)
+    if seen is None or whole is None or not whole.is_tensor:
+        return False
+    return seen.dtypes <= {"int64", "int32"} and all(shape[:1] > (0,) for shape in whole.shapes)
 
 
 def only_index(node: cst.Subscript) -> cst.BaseExpression | None:

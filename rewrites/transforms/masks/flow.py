@@ -16,7 +16,7 @@ from fullgraph.rewrites.transforms.masks.counts import find_count
 from fullgraph.rewrites.transforms.masks.elementwise_calls import elementwise_call, is_elementwise
 from fullgraph.rewrites.transforms.masks.index_add import IndexAdd, find_accumulation
 from fullgraph.rewrites.transforms.masks.losses import find_loss
-from fullgraph.rewrites.transforms.masks.operators import is_option, parse_operation
+from fullgraph.rewrites.transforms.masks.operators import is_number, is_option, parse_operation
 from fullgraph.rewrites.transforms.masks.reads import Read, find_read, is_repeatable, is_same_mask
 from fullgraph.rewrites.transforms.masks.sinks import (
     BindSink,
@@ -74,11 +74,11 @@ class Flow:
             case cst.Name():
                 return self._is_bound_to_selected(node)
             case cst.BinaryOperation():
-                return any([self.is_selected(node.left), self.is_selected(node.right)])
+                return self._is_any_selected(node.left, node.right)
             case cst.UnaryOperation():
                 return self.is_selected(node.expression)
             case cst.Comparison(comparisons=[one]):
-                return any([self.is_selected(node.left), self.is_selected(one.comparator)])
+                return self._is_any_selected(node.left, one.comparator)
             case cst.Subscript():
                 return self._is_selected_subscript(node)
             case cst.Call():
@@ -88,21 +88,29 @@ class Flow:
                         self.site, function, self.is_selected, self._require_fitting
                     )
                 made = parse_operation(self.site, node)
-                if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
+                if made is None:
                     return False
-                selected = [self.is_selected(operand) for operand in made.operands]
-                return any(selected)
+                if made.name in ops.ELEMENTWISE | ops.FLATTENING:
+                    return self._is_any_selected(*made.operands)
+                return self.is_selected(made.tensor) and self._keeps_rows(made)
         return False
 
-    def is_number(self, node: cst.BaseExpression) -> bool:
-        """Return whether an expression is a Python number."""
-        seen = self.site.observed(node)
-        bare = cst.Integer | cst.Float | cst.UnaryOperation
-        if isinstance(node, bare) and not isinstance(getattr(node, "operator", None), cst.Not):
-            inner = node.expression if isinstance(node, cst.UnaryOperation) else node
-            if isinstance(inner, cst.Integer | cst.Float):
-                return True
-        return seen is not None and seen.is_number
+    def _is_any_selected(self, *nodes: cst.BaseExpression) -> bool:
+        """Return whether one of several operands is selected, and follow them all."""
+        return sum(map(self.is_selected, nodes)) > 0
+
+    def _keeps_rows(self, made: ops.Operation) -> bool:
+        """Return whether an operation on selected rows gives one row for each."""
+        axis = self.axis(made.tensor)
+        if made.name == "linear":
+            return self.other_dims(made.tensor) > axis == 0
+        if made.name in ops.GATHERING:
+            index = ops.gather_index(made)
+            if index is None or not self.is_selected(index) or self.axis(index) != axis:
+                return False
+        elif made.name not in ops.ROWWISE | ops.RESHAPED | ops.NEUTRAL.keys():
+            return False
+        return extent.is_rowwise(self.site, self.first, made, axis)
 
     def other_dims(self, node: cst.BaseExpression) -> int:
         """Return how many dimensions selected elements have besides the mask's."""
@@ -145,16 +153,13 @@ class Flow:
 
     def _is_gather(self, node: cst.Subscript, index: cst.BaseExpression) -> bool:
         """Return whether selected elements are the only index of a whole tensor: `table[x[m]]`."""
-        seen, table = self.site.observed(index), self.site.observed(node.value)
-        if extent.only_index(node) is not index or seen is None or table is None:
+        one_index = extent.only_index(node) is index and self.other_dims(index) == 0
+        if not one_index or self.axis(index) or not extent.is_table(self.site, node.value, index):
             return False
-        whole = (
-            seen.dtypes <= {"int64", "int32"} and self.other_dims(index) == self.axis(index) == 0
-        )
-        if not whole or not table.is_tensor or self.is_selected(node.value):
+        if self.is_selected(node.value):
             return False
         self.gathers[node] = None
-        return all(shape[:1] > (0,) for shape in table.shapes)
+        return True
 
     # Where it goes.
 
@@ -308,10 +313,13 @@ class Flow:
             pair = [self.is_selected(one) for one in made.operands[:2]]
             if not all(pair):
                 raise refuse_elements(self.site, call)
+        elif made.name in ops.GATHERING:
+            if not self.is_selected(made.tensor):
+                raise refuse_elements(self.site, call)
         elif node is not made.tensor:
             raise refuse_elements(self.site, call)
         axis = self.axis(node)
-        if made.name == "linear" and self.other_dims(node) > axis == 0:
+        if self._keeps_rows(made):
             return self._outermost_selected(call)
         if made.name in ops.FLATTENING and extent.is_flat(self.site, self.first, made):
             return self._outermost_selected(call)
@@ -319,13 +327,8 @@ class Flow:
             return node, find_count(self.site, call, node)
         if made.name == "size" and ops.integer_literal(made.argument("dim", 0)) == 0 and axis == 0:
             return node, find_count(self.site, call, node)
-        if made.name in ops.NEUTRAL or made.name in ops.ROWWISE:
-            if extent.is_rowwise(self.site, self.first, made, axis):
-                return self._outermost_selected(call)
-            if made.name in ops.NEUTRAL and extent.covers_mask_dims(
-                self.site, self.first, made, axis
-            ):
-                return node, ReduceSink(made)
+        if made.name in ops.NEUTRAL and extent.covers_mask_dims(self.site, self.first, made, axis):
+            return node, ReduceSink(made)
         raise refuse_elements(self.site, call)
 
     def _check_added(self, sums: IndexAdd) -> None:
@@ -380,7 +383,7 @@ class Flow:
     def _require_fitting(self, other: cst.BaseExpression) -> None:
         """Raise NotApplicable for an operand that cannot be combined with elements at full
         shape."""
-        if self.is_selected(other) or self.is_number(other):
+        if self.is_selected(other) or is_number(self.site, other):
             return
         seen = self.site.observed(other)
         if seen is None:

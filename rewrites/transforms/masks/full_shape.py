@@ -96,12 +96,22 @@ class FullShapeWriter:
                     inner[one.func] = build_expression(spelled)
                 elif self._flattens(one) and one is not node:
                     inner[one] = self._replace_parts(one, known)
+                elif (index := self._index_of_gather(one)) is not None:
+                    inner[index] = self.with_neutral_padding(index, "0")
         for one in walk(node):
             if isinstance(one, cst.Subscript) and one in self.flow.gathers:
                 index = extent.only_index(one)
                 assert index is not None
                 inner[index] = self.with_neutral_padding(index, "0")
         return replace_nodes(node, inner)
+
+    def _index_of_gather(self, call: cst.Call) -> cst.BaseExpression | None:
+        """Return the selected indices of a call that gathers from each selected row."""
+        made = parse_operation(self.flow.site, call)
+        if made is None or made.name not in ops.GATHERING:
+            return None
+        index = ops.gather_index(made)
+        return index if index is not None and self.contains_selected(index) else None
 
     def _flattens(self, call: cst.Call) -> bool:
         """Return whether a call flattens selected elements."""
@@ -189,7 +199,7 @@ class FullShapeWriter:
             case cst.BinaryOperation(operator=cst.Multiply()):
                 return self._is_scaled(node.left, node.right)
             case cst.BinaryOperation(operator=cst.Divide()):
-                return self.flow.is_number(node.right) and self.is_linear(node.left)
+                return ops.is_number(self.flow.site, node.right) and self.is_linear(node.left)
             case cst.Comparison(comparisons=[one]):
                 return self._is_harmless(node.left) and self._is_harmless(one.comparator)
             case cst.Call():
@@ -216,7 +226,7 @@ class FullShapeWriter:
         made = parse_operation(self.flow.site, node)
         if made is None or made.in_place:
             return False
-        if made.name in ops.SAME | ops.FLATTENING | {"detach"}:
+        if made.name in ops.SAME | ops.FLATTENING | ops.RESHAPED | ops.GATHERING | {"detach"}:
             return self.is_linear(made.tensor)
         if made.name in ops.CONSTANT:
             return all(self._is_harmless(operand) for operand in made.operands)
@@ -228,7 +238,7 @@ class FullShapeWriter:
             left, right = made.operands
             if made.name in ("mul", "multiply"):
                 return self._is_scaled(left, right)
-            return self.flow.is_number(right) and self.is_linear(left)
+            return ops.is_number(self.flow.site, right) and self.is_linear(left)
         return False
 
     def _has_no_gradient(self, name: str) -> bool:
@@ -244,9 +254,9 @@ class FullShapeWriter:
 
     def _is_scaled(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
         """Return whether a product only scales the gradient of its selected operand."""
-        if self.flow.is_number(right):
+        if ops.is_number(self.flow.site, right):
             return self.is_linear(left)
-        return self.flow.is_number(left) and self.is_linear(right)
+        return ops.is_number(self.flow.site, left) and self.is_linear(right)
 
     def padded_value(self, node: cst.BaseExpression) -> PaddedValue:
         """Return the value of `full(node)` at unselected elements."""

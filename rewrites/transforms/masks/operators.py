@@ -28,6 +28,10 @@ ELEMENTWISE = SAME | CONSTANT | LINEAR | SCALED | CURVED
 FLATTENING = frozenset({"view", "reshape", "flatten", "ravel"})
 ROWWISE = frozenset({"softmax", "log_softmax", "normalize", "cosine_similarity", "cumsum"})
 """Work on each row separately, given a dimension of it."""
+RESHAPED = frozenset({"unsqueeze", "squeeze"})
+"""Add or remove a dimension of each row."""
+GATHERING = frozenset({"gather", "take_along_dim"})
+"""Choose elements of each row by another tensor."""
 BUILTIN = {"abs": "torch.abs", "pow": "torch.pow"}
 """Python's own functions, with the traceable equivalent."""
 
@@ -137,6 +141,21 @@ def parse_operation(site: Site, call: cst.Call) -> Operation | None:
     name = call.func.attr.value
     bare = name.rstrip("_")
     return Operation(call, bare, (call.func.value, *values), True, bare != name)
+
+
+def gather_index(made: Operation) -> cst.BaseExpression | None:
+    """Return the tensor of indices of an operation in GATHERING."""
+    return made.argument("index", 1) if made.name == "gather" else made.argument("indices", 0)
+
+
+def is_number(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether an expression is a Python number."""
+    inner = node.expression if isinstance(node, cst.UnaryOperation) else node
+    negated = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
+    if isinstance(inner, cst.Integer | cst.Float) and not negated:
+        return True
+    seen = site.observed(node)
+    return seen is not None and seen.is_number
 
 
 def is_option(made: Operation, operand: cst.BaseExpression) -> bool:

@@ -108,9 +108,10 @@ def _evaluate(
             return _evaluate(site, function.result, leaves, unknown, grown, within)
         case cst.Call():
             made = parse_operation(site, node)
-            if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
+            same = ops.SAME | ops.FLATTENING | ops.RESHAPED
+            if made is None or made.name not in ops.ELEMENTWISE | same:
                 raise _Unclear
-            if made.name in ops.SAME | ops.FLATTENING:
+            if made.name in same:
                 return evaluate(made.tensor)
             if made.name in ("zeros_like", "ones_like"):
                 return torch.tensor(float(made.name == "ones_like"), dtype=torch.float64)

@@ -9,6 +9,7 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable
 from fullgraph.rewrites.source import build_expression, build_statement
+from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.aliases import has_no_alias
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
@@ -179,7 +180,7 @@ class SinkWriter:
                 steps = self.text.where(value, step.target, neutral)
             return step.with_changes(target=base, value=steps.with_changes(lpar=(), rpar=()))
         sign = _STEPS[kind][0] if kind in _STEPS else _OPERATORS.get(kind, "")
-        if not sign or not self.flow.is_number(value):
+        if not sign or not ops.is_number(self.flow.site, value):
             raise NotApplicable(f"`{self._code(step)}` is not written as a choice")
         floats = end.target.is_float or not end.target.known
         curved = sign in ("**", "//", "%") or (sign == "/" and not floats)

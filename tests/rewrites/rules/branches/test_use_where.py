@@ -88,6 +88,11 @@ FIXED = [
         "y = x.clone()\nif x.sum() > 0:\n    y[0] = x[1]\nelse:\n    y[0] = x[2]\nreturn y",
         "y = x.clone()\ny[0] = torch.where(x.sum() > 0, x[1], x[2])\nreturn y",
     ),
+    (
+        "d = {}\nif x.sum() > 0:\n    d['a'] = x * 2\n    d['b'] = x\nelse:\n"
+        "    d['a'] = -x\n    d['b'] = x\nreturn d['a']",
+        "d = {}\nd['a'] = torch.where(x.sum() > 0, x * 2, -x)\nd['b'] = x\nreturn d['a']",
+    ),
 ]
 
 
@@ -173,3 +178,35 @@ def test_a_buffer_that_only_the_branch_not_taken_copies():
     line = "return torch.where((self.anchor == x).all(), self.anchor.clone(), x * 2)\n"
     assert line in outcome.source
     outcome.check((torch.ones(4),), (torch.ones(3),))
+
+
+def test_output_of_a_branch_stays_in_eager():
+    body = (
+        "y = x * 1\nfor i in range(2):\n    if x.sum() > i:\n        print('large', i)\n"
+        "        continue\n    y = y + x\nreturn y"
+    )
+    outcome = rewritten(_function(body), X)
+    guard = "if not torch.compiler.is_compiling() and x.sum() > i:\n            print("
+    assert guard in outcome.source
+    assert "nobody needs this output from the compiled program" in outcome.assumes
+    outcome.check((X * 0,))
+
+
+def test_a_dict_that_only_one_way_fills_is_left_alone():
+    source = _function("d = {}\nif x.sum() > 0:\n    d['a'] = x * 2\nreturn x, len(d)")
+    text, _, refusals = offered(source, "x.sum() > 0", "data-dependent branch", X, rule="FG301")
+    assert not text
+    assert "only one way sets `d['a']`" in refusals[0]
+
+
+def test_a_branch_that_gathers_and_a_number_that_counts():
+    body = (
+        "n = 0\nfor row in x:\n    if row.sum() > 1:\n        n += 1\n"
+        "if (k >= 0).sum() == 0:\n    return x.sum() * 0\n"
+        "return x.gather(1, k.clamp(min=0)).sum() / max(n, 1)"
+    )
+    outcome = rewritten(_function(body, "x", "k"), X.view(2, 2), torch.tensor([[1], [0]]))
+    assert "n = torch.where(row.sum() > 1, n + 1, n)" in outcome.source
+    clause = "the indices of `x.gather(1, k.clamp(min=0))` are always in range"
+    assert clause in outcome.assumes
+    assert outcome.after.default.ok and outcome.after.fullgraph.ok

@@ -82,6 +82,14 @@ REDUCTIONS = [
     ),
     (ROWS[:4], "return x[:, m].sum(1).exp()", "return torch.where(m, x, 0).sum(1).exp()"),
     (ROWS, "return x[m, 0].sum()", "return torch.where(m, x[:, 0], 0).sum()"),
+    (
+        ROWS,
+        "p = x[m].softmax(-1)\nk = x.argmax(-1)[m]\n"
+        "return (p.gather(1, k.unsqueeze(1)).squeeze(1) * p.sum(-1)).mean()",
+        "p = torch.where(m[:, None], x, 0).softmax(-1)\nk = torch.where(m, x.argmax(-1), 0)\n"
+        "return torch.where(m, p.gather(1, k.unsqueeze(1)).squeeze(1) * p.sum(-1), 0).sum()"
+        " / m.sum()",
+    ),
     (MASK, "return x[m].view(-1).sum()", "return torch.where(m, x, 0).sum()"),
     (MASK, "return torch.mean(x[m])", "return torch.sum(torch.where(m, x, 0)) / m.sum()"),
     (

@@ -1,0 +1,196 @@
+"""A loop over the indices that occur has as many rounds as the data say.
+
+TorchDynamo breaks at `unique()` and `nonzero()` in its default mode, and under `fullgraph=True` at
+a list of modules that a tensor indexes. A loop over all indices has a fixed number of rounds.
+
+Before:
+
+    for k in top.unique():
+        chosen = top == k
+        y[chosen] = self.experts[k](x[chosen])
+
+After:
+
+    for k in range(len(self.experts)):
+        chosen = top == k
+        y[chosen] = self.experts[k](x[chosen])
+
+A loop over `(counts > 0).nonzero()` likewise, also where the index is `k[0]` or `k.item()`.
+
+Unsafe: it assumes that a round for an index that does not occur changes nothing, which costs time.
+
+Refuses: loops in which the index goes elsewhere than into subscripts and comparisons, and loops in
+which no list of modules and no mask says how many indices there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Definitions, Site, find_definitions
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.source import Replacement, build_expression
+
+_INDICES = ("nonzero", "unique", "where", "argwhere")
+_SAME = ("tolist", "flatten", "ravel", "view", "reshape", "squeeze", "unbind", "cpu")
+_LISTS = ("torch.nn.modules.container.ModuleList", "torch.nn.modules.container.ParameterList")
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    call = site.node
+    if not isinstance(call, cst.Call):
+        return None
+    if site.callee_name(call).rpartition(".")[2] not in _INDICES:
+        return None
+    known = find_definitions(site.document, call)
+    found = _find_loop(site, known, call)
+    if known is None or found is None or not isinstance(found[0].target, cst.Name):
+        return None
+    loop, line = found
+    index = _Index(site, known)
+    if not index.follow(cst.ensure_type(loop.target, cst.Name)):
+        return Refusal(f"`{index.elsewhere}` takes the index itself")
+    count = index.modules or _length_of_mask(site, call)
+    if count is None:
+        return Refusal("nothing says how many indices there are")
+    limit = build_expression("range(len({all}))", all=count.deep_clone())
+    edits: dict[cst.CSTNode, Replacement] = {loop.iter: limit, **index.edits}
+    if line is not None:
+        edits[line] = cst.RemoveFromParent()
+    return Rewrite(
+        edits,
+        "A loop over all indices has a fixed number of rounds.",
+        Applicability.UNSAFE,
+        (f"a round for an index that `{site.document.code(call)}` lacks changes nothing",),
+    )
+
+
+def _find_loop(
+    site: Site, known: Definitions | None, call: cst.Call
+) -> tuple[cst.For, cst.CSTNode | None] | None:
+    """Return the loop over the indices, and the line that gives them a name, if one does."""
+    document = site.document
+    node = _outermost(site, call)
+    parent = document.parent(node)
+    line: cst.CSTNode | None = None
+    if isinstance(parent, cst.Assign) and known is not None and len(parent.targets) == 1:
+        uses = known.uses(parent.targets[0].target)
+        line = document.statement(parent)
+        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+        if len(uses) != 1 or not alone:
+            return None
+        node = _outermost(site, uses[0])
+        parent = document.parent(node)
+    if not isinstance(parent, cst.For) or parent.iter is not node or parent.orelse is not None:
+        return None
+    return parent, line
+
+
+def _outermost(site: Site, node: cst.CSTNode) -> cst.CSTNode:
+    """Return the outermost expression with the same indices: `x.nonzero().flatten().tolist()`."""
+    document = site.document
+    while True:
+        parent = document.parent(node)
+        outer = document.parent(parent)
+        first = isinstance(parent, cst.Subscript) and parent.value is node
+        if isinstance(parent, cst.Attribute) and parent.attr.value in _SAME:
+            node = outer
+        elif first and document.code(parent).endswith("[0]"):
+            node = parent
+        else:
+            return node
+
+
+def _length_of_mask(site: Site, call: cst.Call) -> cst.BaseExpression | None:
+    """Return the mask of one dimension whose true elements are the indices."""
+    method = isinstance(call.func, cst.Attribute) and site.callee_name(call).startswith(
+        "torch.Tensor."
+    )
+    mask = call.func.value if method and isinstance(call.func, cst.Attribute) else None
+    if mask is None and call.args:
+        mask = call.args[0].value
+    seen = site.observed(mask) if mask is not None else None
+    unique = site.callee_name(call).endswith("unique")
+    return mask if seen is not None and seen.dims == {1} and not unique else None
+
+
+@dataclass
+class _Index:
+    """Uses of a loop's index, with what stands there when it is a Python number."""
+
+    site: Site
+    known: Definitions
+    edits: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
+    modules: cst.BaseExpression | None = None
+    """The list of modules or parameters that it indexes."""
+    elsewhere: str = ""
+    """The code of a use that needs the tensor."""
+
+    def follow(self, name: cst.Name) -> bool:
+        """Follow all uses of a name; return whether a number can take its place in each."""
+        return all(self._follow_use(use, name.value) for use in self.known.uses(name))
+
+    def _follow_use(self, use: cst.CSTNode, name: str) -> bool:
+        document = self.site.document
+        seen = self.site.observed(use) if isinstance(use, cst.BaseExpression) else None
+        single = seen is not None and seen.dims == {1}
+        node, parent = use, document.parent(use)
+        if isinstance(parent, cst.Subscript) and parent.value is use:
+            if not single or not document.code(parent).endswith("[0]"):
+                return self._stop(parent)
+            node, single = parent, False
+        elif isinstance(parent, cst.Attribute) and parent.attr.value in ("item", "squeeze"):
+            node, single = document.parent(parent), False
+        parent = document.parent(node)
+        if node is not use:
+            self.edits[node] = cst.Name(name)
+        match parent:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as again)]):
+                if again.value == name:
+                    self.edits = {
+                        old: new for old, new in self.edits.items() if old is not node
+                    } | {document.statement(parent): cst.RemoveFromParent()}
+                return self.follow(again)
+            case cst.Index():
+                return self._follow_subscript(use, node, single)
+            case cst.ComparisonTarget() | cst.Comparison():
+                return True
+            case cst.Arg() if self.site.callee_name(document.parent(parent)) == "int":
+                return True
+        return self._stop(parent)
+
+    def _follow_subscript(self, use: cst.CSTNode, node: cst.CSTNode, single: bool) -> bool:
+        """Look at what the index is the index of."""
+        document = self.site.document
+        element = document.parent(document.parent(node))
+        subscript = document.parent(element)
+        if not isinstance(subscript, cst.Subscript):
+            return self._stop(element)
+        seen = self.site.observed(subscript.value)
+        if seen is not None and seen.types and set(seen.types) <= set(_LISTS):
+            self.modules = subscript.value
+            return True
+        if seen is None or not seen.is_tensor:
+            return self._stop(subscript)
+        if single:
+            name = cst.ensure_type(use, cst.Name)
+            squeezed = document.parents.get(document.parent(subscript))
+            if isinstance(squeezed, cst.Call) and document.code(squeezed).endswith(".squeeze(0)"):
+                self.edits[squeezed] = subscript
+            else:
+                self.edits[document.parent(node)] = cst.Slice(
+                    name, build_expression("{name} + 1", name=name.value)
+                )
+        return True
+
+    def _stop(self, node: cst.CSTNode) -> bool:
+        self.elsewhere = self.site.document.code(node).partition("\n")[0]
+        return False
+
+
+_CATEGORIES = (Category.DYNAMIC_SHAPE, Category.NONZERO)
+
+RULE = Rule("FG410", "loop-over-all", frozenset(one.value for one in _CATEGORIES), rewrite)

@@ -1,0 +1,92 @@
+"""Output in a branch, which eager code goes on writing when the branch is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis import NotApplicable, Site, names_bound, names_read, side_effect_of
+from fullgraph.rewrites.source import Replacement, build_expression, build_statement
+from fullgraph.rewrites.transforms.branches.assignments import statements_of
+from fullgraph.rewrites.transforms.eager_only import eager_condition
+from fullgraph.rewrites.transforms.outline import call_of, is_output_statement
+
+_PRINT = "torch._higher_order_ops.print"
+
+
+def writes_only(site: Site, statement: cst.CSTNode) -> bool:
+    """Return whether a statement only writes output, in eager or in the graph."""
+    if statement not in site.document.parents:
+        return False
+    if isinstance(statement, cst.If) and _is_eager_only(site, statement):
+        return True
+    call = call_of(statement)
+    printed = call is not None and site.callee_name(call) == _PRINT
+    return printed or is_output_statement(site, statement)
+
+
+def keep_output(
+    site: Site,
+    node: cst.CSTNode,
+    output: Sequence[cst.BaseStatement],
+    edits: Mapping[cst.CSTNode, Replacement],
+) -> dict[cst.CSTNode, Replacement]:
+    """Return the edits of a branch, with its output before it, for eager code alone.
+
+    Raises NotApplicable where it cannot stand there.
+    """
+    document = site.document
+    parent = document.parent(node)
+    if is_output_statement(site, node):
+        raise NotApplicable("it only writes output")
+    if (
+        not isinstance(node, cst.If)
+        or node not in edits
+        or not isinstance(parent, cst.IndentedBlock)
+    ):
+        raise NotApplicable("the branch writes output, which cannot stand before it")
+    if reason := side_effect_of(site, node.test):
+        raise NotApplicable(f"the test would be worked out twice, and {reason}")
+    bound = set(names_bound(node))
+    other = node.orelse.body if isinstance(node.orelse, cst.Else) else None
+    guards, kept = [], 0
+    for block, form in ((node.body, "{test}"), (other, "not {test}")):
+        inside = [one for one in output if document.parent(one) is block]
+        if not inside:
+            continue
+        kept += len(inside)
+        lines = [line for one in inside for line in _lines(site, one)]
+        if bound & names_read(*lines):
+            raise NotApplicable("the output shows what the branch assigns")
+        test = build_expression(
+            f"{eager_condition(document)} and {form}", test=node.test.deep_clone()
+        )
+        guards.append(cst.If(test, cst.IndentedBlock(lines)))
+    if kept < len(output):
+        raise NotApplicable("what it skips writes output")
+    return {**edits, node: _put_before(guards, edits[node])}
+
+
+def _put_before(guards: Sequence[cst.If], edit: Replacement) -> Replacement:
+    """Return the replacement of a statement with others before it."""
+    rest = [*edit.nodes] if isinstance(edit, cst.FlattenSentinel) else [edit]
+    return cst.FlattenSentinel([*guards, *(one for one in rest if isinstance(one, cst.CSTNode))])
+
+
+def _is_eager_only(site: Site, node: cst.If) -> bool:
+    """Return whether compiled code leaves the body of an `if` out."""
+    return node.orelse is None and site.document.code(node.test) == eager_condition(site.document)
+
+
+def _lines(site: Site, statement: cst.BaseStatement) -> Sequence[cst.BaseStatement]:
+    """Return an output statement as eager code writes it: with Python's `print`, unguarded."""
+    if isinstance(statement, cst.If) and _is_eager_only(site, statement):
+        return statements_of(statement.body)
+    call = call_of(statement)
+    if call is None or site.callee_name(call) != _PRINT:
+        return [statement.with_changes(leading_lines=())]
+    text, *values = call.args
+    template = "print({text}.format({values}))" if values else "print({text})"
+    code = ", ".join(site.document.code(one).rstrip(", ") for one in values)
+    return [build_statement(template, text=text.value, values=code)]

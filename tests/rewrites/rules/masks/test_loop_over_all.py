@@ -1,0 +1,68 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+pytestmark = pytest.mark.compiles
+
+X = torch.randn(6, 4)
+MIXTURE = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Linear(4, 3)
+        self.experts = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        hit = torch.nn.functional.one_hot(self.gate(x).argmax(-1), 3).bool()
+        y = torch.zeros_like(x)
+        used = hit.sum(0)
+        LOOP
+        return y
+"""
+BODY = """
+            rows = hit.T[k].squeeze(0)
+            y = torch.where(rows[:, None], self.experts[k](x), y)"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "after"),
+    [
+        (
+            "for k in used.nonzero():" + BODY,
+            "for k in range(len(self.experts)):" + BODY.replace(".squeeze(0)", ""),
+        ),
+        (
+            "found = torch.where(used > 0)[0]\n        for k in found.tolist():" + BODY,
+            "for k in range(len(self.experts)):" + BODY,
+        ),
+        (
+            "for k in used.nonzero():\n            k = k[0]\n            y = y + hit[:, k, None]",
+            "for k in range(len(used)):\n            y = y + hit[:, k, None]",
+        ),
+    ],
+)
+def test_fixed(loop, after):
+    outcome = rewritten(MIXTURE.replace("LOOP", loop), X)
+    assert outcome.source == MIXTURE.replace("LOOP", after)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    outcome.check((X * 0,), (-X,), zero_is_none=True)
+
+
+@pytest.mark.parametrize(
+    ("loop", "reason"),
+    [
+        ("for k in used.nonzero():\n            y = y + k", "`y + k` takes the index itself"),
+        ("for k in used.unique():\n            y = y * (x > k)", "nothing says how many"),
+    ],
+)
+def test_left_alone(loop, reason):
+    source = MIXTURE.replace("LOOP", loop)
+    call = "used.unique()" if "unique" in loop else "used.nonzero()"
+    category = "dynamic output shape" if "unique" in loop else "nonzero"
+    text, _, refusals = offered(source, call, category, X, rule="FG410")
+    assert not text
+    assert reason in refusals[0]
