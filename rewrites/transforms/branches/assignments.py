@@ -59,7 +59,9 @@ def values_assigned(
     )
     uses = [one.value for line in body for one in walk(line) if isinstance(one, cst.Name)]
     if again := sorted(name for name, stores in holders.items() if uses.count(name) > stores):
-        raise NotApplicable(f"the branch uses `{again[0]}`, to which it adds")
+        appends = f"{again[0]}{APPEND}" in made.values
+        done = "to which it appends" if appends else "of which it sets an item"
+        raise NotApplicable(f"the branch uses `{again[0]}`, {done}")
     return BranchValues(made.values, _drop_unread(site, made))
 
 
