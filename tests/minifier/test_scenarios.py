@@ -62,18 +62,6 @@ def test_forty_operators_and_one_relu():
     assert found.calls <= 25
 
 
-@pytest.mark.slow
-def test_autocast_is_kept(inductor):
-    inductor.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
-
-    def mixed(x, w):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return torch.relu(x @ w) + 1
-
-    found = minify(mixed, (torch.randn(4, 4), torch.randn(4, 4)))
-    assert found.standalone and found.ops == 1
-
-
 class FakeQuantised(nn.Module):
     def __init__(self):
         super().__init__()
@@ -110,27 +98,20 @@ def test_a_buffer_on_the_meta_device():
 
 
 @pytest.mark.slow
-def test_a_constant_in_the_graph(inductor):
+def test_the_relu_and_not_what_comes_before_and_after_it(inductor):
+    """A constant, a mask, and a setting of no consequence."""
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
+    inductor.max_fusion_size = 7
     constant = torch.arange(4.0) - 1
 
-    def scaled(x):
-        return torch.relu(x * constant) + constant
+    def program(x):
+        positive = torch.relu(x * constant)
+        return (positive > 0.5), positive.sum() + constant
 
-    found = minify(scaled, torch.randn(4))
-    assert found.standalone and found.ops == 1
-
-
-@pytest.mark.slow
-def test_the_relu_and_not_the_mask_that_comes_of_it(inductor):
-    inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
-
-    def masked(x):
-        positive = torch.relu(x)
-        return (positive > 0.5), positive.sum()
-
-    found = minify(masked, torch.randn(8))
+    found = minify(program, torch.randn(4))
     assert found.standalone and found.ops == 1 and "relu" in found.text
+    assert "inject_relu_bug_TESTING_ONLY" in found.text
+    assert "max_fusion_size" not in found.text
 
 
 @pytest.mark.slow
@@ -163,14 +144,16 @@ def test_a_function_that_only_backward_uses(inductor):
 
 
 @pytest.mark.slow
-def test_dynamic_shapes_go_where_the_failure_does_not_need_them(inductor):
+def test_dynamic_shapes_go_where_the_failure_does_not_need_them_and_autocast_is_kept(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
 
-    def shaped(x):
-        return torch.relu(x.view(-1, x.shape[1] // 2)) * x.shape[0]
+    def shaped(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.relu(x.view(-1, x.shape[1] // 2) @ w) * x.shape[0]
 
-    found = minify(shaped, torch.randn(6, 8), dynamic=True)
-    assert found.standalone and "relu" in found.text and "dynamic" not in found.text
+    found = minify(shaped, (torch.randn(6, 8), torch.randn(4, 4)), dynamic=True)
+    assert found.standalone and found.ops == 1
+    assert "relu" in found.text and "dynamic" not in found.text
 
 
 @pytest.mark.slow
@@ -230,15 +213,6 @@ def test_aot_graphs_can_be_asked_for(inductor):
     assert found.standalone and "torch.ops.aten.relu" in found.text
 
 
-@pytest.mark.slow
-def test_a_setting_of_ones_own_is_in_the_script(inductor):
-    inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
-    inductor.max_fusion_size = 7
-    found = minify(torch.relu, torch.randn(4))
-    assert "inject_relu_bug_TESTING_ONLY" in found.text
-    assert "max_fusion_size" not in found.text
-
-
 # --- bisector ---
 
 
@@ -257,8 +231,9 @@ def harmless_pass(graph):
 PASSES = ["pre_grad_custom_pass", "joint_custom_pre_pass", "post_grad_custom_pre_pass"]
 
 
-@pytest.mark.parametrize("others", [None, harmless_pass])
-@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize(
+    ("name", "others"), [(PASSES[0], None), *((name, harmless_pass) for name in PASSES)]
+)
 def test_a_bad_pass_is_found(inductor, name, others):
     for other in PASSES:
         setattr(inductor, other, breaking_pass if other == name else others)
