@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,10 +16,6 @@ from fullgraph.compiler.fallback import compile, report
 
 pytestmark = pytest.mark.compiles
 
-load_torchvision()
-import timm  # noqa: E402
-import transformers  # noqa: E402
-
 TINY: dict[str, Any] = {
     "vocab_size": 99,
     "hidden_size": 32,
@@ -28,7 +26,20 @@ TINY: dict[str, Any] = {
 }
 
 
-def test_bert_and_a_resnet_are_one_graph() -> None:
+@pytest.fixture
+def transformers() -> ModuleType:
+    """Loaded late: every fork of a process with such libraries takes longer."""
+    load_torchvision()
+    return importlib.import_module("transformers")
+
+
+@pytest.fixture
+def timm() -> ModuleType:
+    load_torchvision()
+    return importlib.import_module("timm")
+
+
+def test_bert_and_a_resnet_are_one_graph(timm: ModuleType, transformers: ModuleType) -> None:
     bert = transformers.BertModel(transformers.BertConfig(**TINY)).eval()
     ids = torch.randint(0, 99, (2, 8))
     found = explain(bert, {"input_ids": ids})
@@ -38,7 +49,7 @@ def test_bert_and_a_resnet_are_one_graph() -> None:
     assert explain(resnet, torch.rand(1, 3, 64, 64)).default.ok
 
 
-def test_training_bert_leaves_its_gradients_alone() -> None:
+def test_training_bert_leaves_its_gradients_alone(transformers: ModuleType) -> None:
     config = transformers.BertConfig(**TINY)
     bert = transformers.BertForSequenceClassification(config).train()
     inputs = {"input_ids": torch.randint(0, 99, (2, 8)), "labels": torch.tensor([0, 1])}
@@ -47,7 +58,7 @@ def test_training_bert_leaves_its_gradients_alone() -> None:
     assert all(p.grad is None for p in bert.parameters())
 
 
-def test_a_break_in_each_layer_of_a_real_model_is_one_cause() -> None:
+def test_a_break_in_each_layer_of_a_real_model_is_one_cause(transformers: ModuleType) -> None:
     bert = transformers.BertModel(transformers.BertConfig(**TINY)).eval()
 
     class Noisy(nn.Module):
@@ -70,13 +81,13 @@ def test_a_break_in_each_layer_of_a_real_model_is_one_cause() -> None:
     assert cause.frame == "skipped"  # the loop over the layers
 
 
-def test_a_transformer_is_healthy_forward_and_backward() -> None:
+def test_a_transformer_is_healthy_forward_and_backward(transformers: ModuleType) -> None:
     compiled = compile(transformers.BertModel(transformers.BertConfig(**TINY)).eval())
     compiled(torch.randint(0, 99, (2, 8))).last_hidden_state.sum().backward()
     assert {(g.rung, g.checked) for g in report(compiled)} == {("inductor", True)}
 
 
-def test_a_vision_model_is_healthy_forward_and_backward() -> None:
+def test_a_vision_model_is_healthy_forward_and_backward(timm: ModuleType) -> None:
     compiled = compile(timm.create_model("test_vit", num_classes=4).eval())
     compiled(torch.randn(2, 3, 160, 160)).sum().backward()
     assert {(g.rung, g.checked) for g in report(compiled)} == {("inductor", True)}
