@@ -125,6 +125,13 @@ class Mismatch:
     or of the elements "nan", "infinite", "value"."""
     expected: str
     got: str
+    index: tuple[int, ...] = ()
+    """Index of the element that is shown; () if the tensor has one element."""
+
+    @property
+    def element(self) -> str:
+        """Return the index as source: "[0, 2]"; "" if there is none."""
+        return f"[{', '.join(map(str, self.index))}]" if self.index else ""
 
     def __str__(self) -> str:
         what = "" if self.aspect == "value" else f" ({self.aspect})"
@@ -188,11 +195,11 @@ def _find_missing(
     if one.keys() == other.keys() or kind == "gradient":
         return None
     if kind == "result":
-        names = (", ".join(each) or NOTHING for each in (one, other))
-        return Mismatch("metadata", "output", "keys", *names)
+        expected, got = (", ".join(each) or NOTHING for each in (one, other))
+        return Mismatch("metadata", "output", "keys", expected, got)
     name = next(name for name in [*one, *other] if (name in one) != (name in other))
-    shown = (_format_value(run[name]) if name in run else NOTHING for run in (one, other))
-    return Mismatch(kind, name, "keys", *shown)
+    expected, got = (_format_value(run[name]) if name in run else NOTHING for run in (one, other))
+    return Mismatch(kind, name, "keys", expected, got)
 
 
 def is_near_float64(exact: object, expected: object, got: object) -> bool:
@@ -289,8 +296,11 @@ class _Comparison:
             if mask.any():
                 first = int(mask.reshape(-1).to(torch.uint8).argmax())
                 pair = (each.reshape(-1)[first].item() for each in (expected, got))
-                shown = (str(one) if type(one) is int else f"{one:.6g}" for one in pair)
-                return Mismatch(self.kind, where, aspect, *shown)
+                want, found = (str(one) if type(one) is int else f"{one:.6g}" for one in pair)
+                index: tuple[int, ...] = ()
+                if mask.numel() > 1 and mask.shape == one.shape:
+                    index = tuple(map(int, torch.unravel_index(torch.tensor(first), mask.shape)))
+                return Mismatch(self.kind, where, aspect, want, found, index)
         return None
 
     def _compare_plain(self, where: str, one: object, other: object) -> Mismatch | None:

@@ -12,7 +12,7 @@ from fullgraph.minifier.oracle.sandbox import SECONDS
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import issue as tracker
 from fullgraph.minifier.repro.backend_outcomes import DIFFERS, PASSES
-from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.repro.script_check import ScriptCheck
 from fullgraph.minifier.repro.script_text import count_lines
 from fullgraph.minifier.rungs.bisection import Bisection
 

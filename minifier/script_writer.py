@@ -22,7 +22,8 @@ from fullgraph.minifier.reduce.stages import (
 )
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import script as repro
-from fullgraph.minifier.repro.backend_outcomes import find_outcomes
+from fullgraph.minifier.repro.backend_outcomes import NOT_RUN, find_outcomes, words_for
+from fullgraph.minifier.repro.script_check import ScriptCheck, check_of, replace_comment
 from fullgraph.minifier.rungs.culprit import Culprit, find_culprit
 from fullgraph.minifier.rungs.ladder_run import run_again
 from fullgraph.minifier.simplify import (
@@ -43,7 +44,7 @@ class DraftScript:
     """A script, with its size and whether it is standalone."""
 
     text: str
-    check: repro.ScriptCheck
+    check: ScriptCheck
     before: int
     standing: fresh.StandaloneCheck
     culprit: Culprit | None
@@ -69,7 +70,7 @@ class ScriptWriter:
 
     def script(
         self, parts: ProgramText, needed: Iterable[str] | None = None
-    ) -> tuple[str, repro.ScriptCheck]:
+    ) -> tuple[str, ScriptCheck]:
         """Return a script and its check. The script assigns the settings `needed`; None means
         all."""
         case, rung, failure = self._reduction.case, self._rung, self._failure
@@ -77,7 +78,7 @@ class ScriptWriter:
         if sandbox.threads > 1:
             prelude = f"torch.set_num_threads({sandbox.threads})\n{parts.prelude}"
             parts = replace(parts, prelude=prelude)
-        check = repro.check(
+        check = check_of(
             failure,
             tol=case.tol,
             backward=self.backward,
@@ -129,8 +130,8 @@ class ScriptWriter:
         return DraftScript(text, check, before, standing, part, sizes, outcomes=outcomes)
 
     def _settle(
-        self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor, steady: bool
-    ) -> tuple[str, repro.ScriptCheck, fresh.StandaloneCheck]:
+        self, text: str, check: ScriptCheck, pool: ThreadPoolExecutor, steady: bool
+    ) -> tuple[str, ScriptCheck, fresh.StandaloneCheck]:
         """Return a script simplified and checked; as it was where only that stands alone."""
         short, shown = self._simplify(text, check) if steady else (text, check)
         short = format_script(short)
@@ -140,20 +141,26 @@ class ScriptWriter:
         text = format_script(text)
         return text, check, self._begin_standalone_check(text, check, pool).result()
 
-    def _run_on_backends(self, text: str, check: repro.ScriptCheck) -> Mapping[str, str]:
-        """Return the script's outcome on each rung that a script can name, up to the failing
-        one: what is above it need not be loaded."""
+    def _run_on_backends(self, text: str, check: ScriptCheck) -> Mapping[str, str]:
+        """Return the script's outcome on each rung that a script can name.
+
+        What only the rungs above the failing one need is not loaded here."""
         if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
             return {}
-        rungs = self._reduction.rungs
-        rungs = rungs[: rungs.index(self._rung) + 1]
-        backends = [rung.backend for rung in rungs]
-        names = [name for name in backends if isinstance(name, str) and not is_local_backend(name)]
-        sandbox = self._oracle.sandbox
-        cache = sandbox.load(rungs)
-        return find_outcomes(text, names, seconds=sandbox.seconds, cache=cache)
+        names = dict.fromkeys(
+            rung.backend
+            for rung in self._reduction.rungs
+            if isinstance(rung.backend, str) and not is_local_backend(rung.backend)
+        )
+        place, sandbox = [*names].index(self._backend) + 1, self._oracle.sandbox
+        run = functools.partial(find_outcomes, text, seconds=sandbox.seconds, jobs=sandbox.jobs)
+        found = run([None, *[*names][:place]], cache=sandbox.load([self._rung]))
+        above = [*names][place:]
+        if self._oracle.is_out_of_budget():
+            return {**found, **dict.fromkeys(map(words_for, above), NOT_RUN)}
+        return {**found, **run(above, seconds=START)}
 
-    def _simplify(self, text: str, check: repro.ScriptCheck) -> tuple[str, repro.ScriptCheck]:
+    def _simplify(self, text: str, check: ScriptCheck) -> tuple[str, ScriptCheck]:
         """Return the script as a person would write it, with the values that it shows."""
         if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
             return text, check
@@ -181,7 +188,7 @@ class ScriptWriter:
         problem = ScriptProblem(text, begin, oracle=self._oracle, seconds=SIMPLIFY)
         simplify_script(problem)
         found = shown[problem.current]
-        return repro.replace_comment(problem.current, check, found), found
+        return replace_comment(problem.current, check, found), found
 
     def _independent_scripts(self, parts: ProgramText, needed: Iterable[str]) -> Iterator[str]:
         """Yield scripts whose calls share less: inputs, seeds, and at last definitions."""
@@ -193,7 +200,7 @@ class ScriptWriter:
                 yield self.script(less, needed)[0]
 
     def _begin_standalone_check(
-        self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor
+        self, text: str, check: ScriptCheck, pool: ThreadPoolExecutor
     ) -> Future[fresh.StandaloneCheck]:
         """Begin to check in fresh interpreters whether a script is standalone.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from fullgraph.compiler.isolation import Emit, JobOutcome, run_isolated
+from fullgraph.compiler.isolation import Emit, JobOutcome, begin_isolated
 from fullgraph.minifier.oracle.failure import failure_of_exception
 from fullgraph.minifier.repro.forked_script import execute_script
 from fullgraph.minifier.repro.fresh_interpreter import asserts_itself
@@ -14,18 +14,26 @@ from fullgraph.minifier.repro.fresh_interpreter import asserts_itself
 NOT_COMPILED = "not compiled"
 PASSES = "passes"
 DIFFERS = "fails: differs from eager"
+NOT_RUN = "not run"
 
 
 def find_outcomes(
-    text: str, backends: Sequence[str], *, seconds: float, cache: str | None = None
+    text: str,
+    backends: Sequence[str | None],
+    *,
+    seconds: float,
+    cache: str | None = None,
+    jobs: int = 1,
 ) -> Mapping[str, str]:
-    """Run a script without compilation and with each backend, each in a forked child.
+    """Run a script with each backend, each in a forked child, `jobs` at a time.
 
-    Returns the outcomes in words: "passes", "fails: KeyError: 3"."""
-    return {
-        words_for(backend): _find_outcome(text, backend, seconds, cache)
-        for backend in (None, *backends)
-    }
+    None is no compilation. Returns the outcomes in words: "passes", "fails: KeyError: 3"."""
+    found: dict[str, str] = {}
+    for start in range(0, len(backends), jobs):
+        group = backends[start : start + jobs]
+        waiting = [(words_for(one), _begin(text, one, seconds, cache)) for one in group]
+        found |= {words: wait() for words, wait in waiting}
+    return found
 
 
 def words_for(backend: str | None) -> str:
@@ -33,11 +41,18 @@ def words_for(backend: str | None) -> str:
     return NOT_COMPILED if backend is None else f'backend="{backend}"'
 
 
-def _find_outcome(text: str, backend: str | None, seconds: float, cache: str | None) -> str:
-    """Run a script with one backend in a forked child, and return the outcome in words."""
-    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
-        job = functools.partial(_run_in_child, text, folder, backend)
-        return _words_of(run_isolated(job, where="fork", seconds=seconds, cache=cache))
+def _begin(text: str, backend: str | None, seconds: float, cache: str | None) -> Callable[[], str]:
+    """Begin to run a script with one backend; return a function that waits for the outcome."""
+    folder = tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True)
+    job = functools.partial(_run_in_child, text, folder.name, backend)
+    wait = begin_isolated(job, seconds=seconds, cache=cache)
+
+    def finish() -> str:
+        """Return the outcome in words."""
+        with folder:
+            return _words_of(wait())
+
+    return finish
 
 
 def _run_in_child(text: str, folder: str, backend: str | None, emit: Emit) -> None:

@@ -22,7 +22,7 @@ from fullgraph.compiler.isolation import ClippedText, run_isolated
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind
 from fullgraph.minifier.oracle.signatures import find_fake_tensor_error, normalize_message
 from fullgraph.minifier.repro.forked_script import DISABLE, NAME, execute_script
-from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.repro.script_check import ScriptCheck
 from fullgraph.minifier.repro.script_text import backend_below, backend_of, lower_backend
 
 _OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")

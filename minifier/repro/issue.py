@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Protocol
 
 import torch.utils.collect_env
 
 from fullgraph.minifier.oracle.failure import Failure, Kind
-from fullgraph.minifier.repro.backend_outcomes import PASSES
+from fullgraph.minifier.repro.backend_outcomes import PASSES, words_for
+from fullgraph.minifier.repro.constructs import python_constructs
 from fullgraph.minifier.repro.fresh_interpreter import ScriptRun
 from fullgraph.minifier.repro.operator_names import operators
-from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.repro.script_check import ScriptCheck, first_clauses
 from fullgraph.minifier.repro.script_text import backend_of, compared_expressions
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.culprit import Culprit
@@ -28,12 +30,10 @@ _CONTEXT = 5
 """Lines of source shown after each."""
 _LINE = 200
 """Characters of the longest line that is shown."""
-_WIDE = 100
-"""Characters of an error in a title."""
 _SHORT = 40
 """Characters of a value in a title."""
-_TYPES = re.compile(r"(?:[\w.]+: )*[\w.]+")
-"""Types of exceptions alone: "TorchRuntimeError: RuntimeError"."""
+_ERROR = re.compile(r"[A-Za-z_][\w.]*: ")
+"""The beginning of an exception's line in a traceback."""
 _ELEMENTS = ("nan", "infinite", "value")
 """Aspects of one element of a result."""
 _STAGES = {
@@ -73,7 +73,7 @@ def issue(found: CheckedScript) -> str:
     if culprit is not None:
         describe.append(describe_culprit(culprit, found.ops_aten))
     parts = [
-        title_of(check, backend, operators(found.text), found.text),
+        title_of(check, backend, subjects(found.text, backend), found.text),
         f"### 🐛 Describe the bug\n\n{' '.join(filter(None, describe))}",
         f"```python\n{found.text.rstrip()}\n```",
         _backend_table(found.outcomes),
@@ -81,6 +81,13 @@ def issue(found: CheckedScript) -> str:
         f"### Versions\n\n```\n{versions()}\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def subjects(text: str, backend: str) -> tuple[str, ...]:
+    """Return what a title names: the operators of a script.
+
+    Of a failure in Dynamo, the Python constructs that it models, if the script has any."""
+    return (python_constructs(text) if backend == "eager" else ()) or operators(text)
 
 
 def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str = "") -> str:
@@ -91,14 +98,18 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str
     values = values if max(len(check.got), len(check.expected)) <= _SHORT else ""
     match check.kind:
         case Kind.RESULT | Kind.METADATA:
-            aspect = check.aspect if check.aspect not in _ELEMENTS else "result"
-            whose = of or ("" if aspect == "result" else " of the result")
-            told = f"wrong {aspect}{whose}{values}"
+            result = what if what.startswith("the ") else f"the result{of}"
+            told = f"wrong {_noun_of(check)} of {result}{values}"
+            if check.aspect in _ELEMENTS:
+                told = f"wrong result{of}{values}"
         case Kind.GRADIENT:
             told = f"wrong gradient{of}{values}"
         case Kind.MUTATION:
-            place = "an input" if check.where.startswith("input[") else check.where
-            told = f"wrong value left in {place} by {what or 'the program'}{values}"
+            place = _place_of(text)
+            told = f"wrong `{place}` after {what or 'the call'}{values}"
+            if place.isidentifier() or not place:
+                place = "an input" if check.where.startswith("input[") else check.where
+                told = f"wrong value left in {place} by {what or 'the program'}{values}"
         case Kind.CRASH:
             told = f"{' '.join(check.signature) or 'crash'}{of and f' in {what}'}"
         case Kind.HANG:
@@ -129,36 +140,25 @@ def _call_of(backend: str, text: str) -> str:
     return f"torch.compile({', '.join(options)})"
 
 
-def first_clauses(text: str) -> str:
-    """Return the first line of an error, up to the last whole clause that fits into a title.
-
-    Where only the exception's type fits, the words after it that fit follow, and "…"."""
-    line = text.strip().partition("\n")[0].rstrip(".")
-    if len(line) <= _WIDE:
-        return line
-    ends = [end.start() for end in re.finditer(r"(?:\. |: |; |, | \()", line)]
-    fitting = [end for end in ends if end <= _WIDE]
-    clauses = line[: fitting[-1]] if fitting else line.partition(" ")[0].rstrip(":")
-    words = line[:_WIDE].rpartition(" ")[0].rstrip(" :,;")
-    return f"{words} …" if _TYPES.fullmatch(clauses) and len(words) > len(clauses) else clauses
-
-
 def summarize(check: ScriptCheck, backend: str, text: str) -> str:
     """Return a sentence on what the compiled script does, and what eager does."""
     compiled = f"`{_call_of(backend, text)}`"
     pair = f"{_code(check.got)} under {compiled} and {_code(check.expected)} in eager"
+    at = f" at `{check.element}`" if check.element else ""
     match check.kind:
         case Kind.RESULT | Kind.METADATA:
             if check.aspect in _ELEMENTS:
-                return (
-                    f"The result has {_code(check.got)} under {compiled} where it has "
-                    f"{_code(check.expected)} in eager."
+                which = (
+                    f"Element `{check.element}` of the result" if check.element else "The result"
                 )
-            return f"The {check.aspect} of the result is {pair}."
+                return f"{which} is {pair}."
+            verb = "are" if check.aspect == "stride" else "is"
+            squeezed = "squeezed " if "squeeze().stride()" in text else ""
+            return f"The {_noun_of(check)} of the {squeezed}result {verb} {pair}."
         case Kind.GRADIENT:
-            return f"The gradient of `{_place_of(text) or check.where}` is {pair}."
+            return f"The gradient of `{_place_of(text) or check.where}`{at} is {pair}."
         case Kind.MUTATION:
-            return f"After the call, `{_place_of(text) or check.where}` is {pair}."
+            return f"After the call, `{_place_of(text) or check.where}`{at} is {pair}."
         case Kind.CRASH:
             return f"The script runs in eager. The process dies under {compiled}."
         case Kind.BREAK:
@@ -171,7 +171,14 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
             return f"The script runs in eager. It runs out of memory under {compiled}."
         case Kind.SLOW:
             return f"Under {compiled} the program is {check.got.rstrip('.')}."
-    return f"The script runs in eager. It raises under {compiled}: {_code(check.got)}."
+    return (
+        f"The script runs in eager. It raises under {compiled}: {_code(first_clauses(check.got))}."
+    )
+
+
+def _noun_of(check: ScriptCheck) -> str:
+    """Return what differs, in the words of a sentence."""
+    return {"stride": "strides", "keys": "structure"}.get(check.aspect, check.aspect)
 
 
 def _code(text: str) -> str:
@@ -180,7 +187,7 @@ def _code(text: str) -> str:
 
 def _place_of(text: str) -> str:
     """Return what a script compares, without `.grad`; "" if it is a result."""
-    compared = compared_expressions(text)
+    compared = compared_expressions(text) if text else None
     place = compared[0].removesuffix(".grad") if compared is not None else ""
     if place != "got":
         return place
@@ -190,7 +197,8 @@ def _place_of(text: str) -> str:
 
 def _name_stage(backend: str, outcomes: Mapping[str, str]) -> str:
     """Return a sentence on the stage that fails: the first one whose backend does."""
-    good = [name for name, told in outcomes.items() if told == PASSES]
+    below = takewhile(lambda name: name != words_for(backend), outcomes)
+    good = [name for name in below if outcomes[name] == PASSES]
     stage = _STAGES.get(backend)
     if stage is None or not good:
         return ""
@@ -219,10 +227,8 @@ def _backend_table(outcomes: Mapping[str, str]) -> str:
     """Return the outcomes of the script as a Markdown table; "" if there are none."""
     if not outcomes:
         return ""
-    rows = [
-        f"| {f'`{name}`' if '=' in name else name} | {told.replace('|', chr(92) + '|')} |"
-        for name, told in outcomes.items()
-    ]
+    told = {name: first_clauses(words).replace("|", r"\|") for name, words in outcomes.items()}
+    rows = [f"| {f'`{name}`' if '=' in name else name} | {told[name]} |" for name in outcomes]
     return "\n".join(["| `torch.compile` | the script |", "|---|---|", *rows])
 
 
@@ -248,7 +254,9 @@ def shorten_traceback(text: str) -> str:
     starts = [i for i, line in enumerate(lines) if line.startswith('  File "')]
     if len(starts) > _FRAMES + 2:
         count = len(starts) - _FRAMES - 1
-        lines[starts[1] : starts[-_FRAMES]] = [f"  [{count} frames are left out]"]
+        cut = lines[starts[1] : starts[-_FRAMES]]
+        errors = [line for line in cut if _ERROR.match(line)]
+        lines[starts[1] : starts[-_FRAMES]] = [f"  [{count} frames are left out]", *errors[-1:]]
     if len(lines) > 2 * _ENDS:
         lines[_ENDS:-_ENDS] = [f"[{len(lines) - 2 * _ENDS} lines are left out]"]
     return "\n".join(lines).strip()
@@ -258,7 +266,7 @@ def _shorten_line(line: str) -> str | None:
     """Return a line that is short or a compiler's error, an exception's cut; None for others."""
     if len(line) <= _LINE or re.search(r"\berror: ", line):
         return line
-    return f"{line[:_LINE]} …" if re.match(r"[A-Za-z_][\w.]*: ", line) else None
+    return f"{line[:_LINE]} …" if _ERROR.match(line) else None
 
 
 def _compiler_errors(lines: Sequence[str]) -> list[str]:

@@ -21,6 +21,8 @@ _FACTORIES = {
     "randint",
 }
 """Functions of torch that compute nothing: a title names them only if nothing else is called."""
+_SHORT = 60
+"""Characters of the longest expression that stands for a script."""
 _FUNCTION = "torch.autograd.Function"
 _BREAK = "torch._dynamo.graph_break"
 _SIGNS = {
@@ -34,8 +36,9 @@ def operators(text: str) -> tuple[str, ...]:
     """Return the distinct operators that a script's functions and classes call, in order.
 
     "torch.cat", "Tensor.exp", "numpy.percentile", "torch.autograd.Function.apply"; if they call
-    nothing, Python's operators: "*". A graph break is none, and neither are containers that the
-    script builds."""
+    nothing, the short expression that the only function returns, or Python's operators: "*". An
+    operator that the script registers is "a custom operator". A graph break is none, and neither
+    are containers that the script builds."""
     tree = ast.parse(text)
     modules = dict(_imported_names(tree))
     functions = {
@@ -44,10 +47,12 @@ def operators(text: str) -> tuple[str, ...]:
         if isinstance(node, ast.ClassDef)
         and any(ast.unparse(base).endswith("Function") for base in node.bases)
     }
+    custom = dict(_custom_operators(tree))
     scopes = [
         node
         for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name != "make_inputs"
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and node.name not in {"make_inputs", *custom}
     ]
     nodes = [node for scope in scopes for node in ast.walk(scope)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
@@ -61,16 +66,44 @@ def operators(text: str) -> tuple[str, ...]:
     )
     calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
     names = [name for call in calls if (name := _public_name(call.func, modules, functions))]
-    named = [
+    own = [custom.get(ast.unparse(call.func).removesuffix(".default"), "") for call in calls]
+    named = [*filter(None, own)] + [
         name
         for name in names
         if name.rpartition(".")[2] not in _FACTORIES
         and name != _BREAK
         and not name.startswith("collections.")
+        and name.removesuffix(".default") not in custom
     ]
     named += ["Tensor.__setitem__"] if writes else []
     signs = [_SIGNS[type(node.op)] for node in nodes if isinstance(node, ast.BinOp)]
-    return tuple(dict.fromkeys(named or signs or (names if len(names) == len(calls) else ())))
+    named = named or [*_short_result(scopes)] or signs
+    return tuple(dict.fromkeys(named or (names if len(names) == len(calls) else ())))
+
+
+def _short_result(scopes: list[ast.FunctionDef | ast.ClassDef]) -> Iterator[str]:
+    """Yield what a script's only function returns, if it computes with Python's operators."""
+    match scopes:
+        case [ast.FunctionDef(body=[ast.Return(value=ast.BinOp() as value)])]:
+            code = ast.unparse(value)
+            if len(code) <= _SHORT:
+                yield f"`{code}`"
+
+
+def _custom_operators(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield a description of each operator that a script registers, by what can call it."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    pairs = [(node, made) for node in functions for made in node.decorator_list]
+    for node, made in pairs:
+        match made:
+            case ast.Call(args=[ast.Constant(value=str(name)), *_], keywords=keywords):
+                if ast.unparse(made.func).rpartition(".")[2] != "custom_op":
+                    continue
+                given = {one.arg: ast.unparse(one.value) for one in keywords}
+                writes = given.get("mutates_args", "()") not in ("()", "[]")
+                what = f"a custom operator{' that mutates its arguments' if writes else ''}"
+                yield node.name, what
+                yield f"torch.ops.{name.replace('::', '.')}", what
 
 
 def _containers(nodes: list[ast.AST]) -> set[str]:

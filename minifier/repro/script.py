@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import platform
 import re
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 
 from fullgraph.compiler.numerics import OWN_MEMORY, Tolerance
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.program_text import ProgramText
-from fullgraph.minifier.oracle.failure import SLOW_FACTOR, SLOW_OVERHEAD, Failure, Kind
+from fullgraph.minifier.oracle.failure import SLOW_FACTOR, SLOW_OVERHEAD, Kind
 from fullgraph.minifier.repro import config_statements as given
+from fullgraph.minifier.repro.script_check import ScriptCheck, describe_check
 
 _ASKED = 14
 """Characters of an expression that may be written twice in an assertion."""
@@ -25,67 +24,8 @@ _LIMITS = {Kind.HANG: 60.0, Kind.MEMORY: float(32 << 30)}
 """Default limits: seconds of a hang, bytes of address space."""
 _START = 20.0
 """Seconds that are always granted before a hang: the compiler is loaded first."""
-_COMMENT = 84
-"""Characters of a line of comment."""
 _TIMES = 10
 """Calls that are timed together for a slow program."""
-
-
-@dataclass(frozen=True)
-class ScriptCheck:
-    """The failure that a script checks for, and how it reports it."""
-
-    kind: Kind
-    expected: str = ""
-    """What eager returns, as text."""
-    got: str = ""
-    """What the compiled program returns, as text: also an exception or a signal."""
-    tol: float | None = None
-    """Relative and absolute tolerance; None: the program's."""
-    aspect: str = "value"
-    """What differs, as `Mismatch` names it."""
-    where: str = "output"
-    """Where, as `Mismatch` names it."""
-    backward: bool = False
-    """Whether a backward runs."""
-    limit: float = 0.0
-    """Seconds of a hang, bytes of memory; 0: the default."""
-    calls: int = 1
-    """How often the program is called before the check."""
-    signature: tuple[str, ...] = ()
-    """An exception's type, message without names and numbers, and function of torch."""
-
-
-def check(
-    failure: Failure,
-    *,
-    tol: float | None = None,
-    backward: bool = False,
-    limit: float = 0.0,
-    calls: int = 1,
-) -> ScriptCheck:
-    """Return the check that shows `failure` in a script."""
-    found = failure.difference
-    if found is None:
-        return ScriptCheck(
-            failure.kind,
-            got=failure.message.strip().partition("\n")[0],
-            backward=backward,
-            limit=limit,
-            calls=calls,
-            signature=failure.signature,
-        )
-    return ScriptCheck(
-        failure.kind,
-        found.expected,
-        found.got,
-        tol,
-        found.aspect,
-        found.where,
-        backward or failure.kind is Kind.GRADIENT,
-        limit,
-        calls,
-    )
 
 
 def script(
@@ -123,28 +63,6 @@ def script(
         "\n".join(body.lines),
     ]
     return _join_parts(parts)
-
-
-def describe_check(check: ScriptCheck) -> list[str]:
-    """Return the values or the error that a script shows, as lines of comment."""
-    if check.kind in (Kind.RESULT, Kind.METADATA, Kind.GRADIENT, Kind.MUTATION):
-        told = f"expected {check.expected}, got {check.got}"
-    else:
-        told = check.got
-    lines = textwrap.wrap(told, _COMMENT, break_long_words=False, break_on_hyphens=False)
-    return [f"# {line}" for line in lines]
-
-
-def replace_comment(text: str, old: ScriptCheck, new: ScriptCheck) -> str:
-    """Return a script whose comment tells the values of `new` instead of those of `old`."""
-    before, after = describe_check(old), describe_check(new)
-    lines = text.split("\n")
-    for start, line in enumerate(lines):
-        indent = line[: len(line) - len(line.lstrip())]
-        end = start + len(before)
-        if before and lines[start:end] == [indent + one for one in before]:
-            return "\n".join([*lines[:start], *(indent + one for one in after), *lines[end:]])
-    return text
 
 
 def surroundings() -> str:
@@ -383,7 +301,8 @@ class _Body:
         if len(one) > _ASKED:
             yield f"got, expected = {one}, {other}"
             one, other = "got", "expected"
-        yield f'assert {one} == {other}, f"expected {{{other}}}, got {{{one}}}"'
+        exact = "!r" if text else ""
+        yield f'assert {one} == {other}, f"expected {{{other}{exact}}}, got {{{one}{exact}}}"'
 
 
 _ASPECTS = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import libcst as cst
 
+from fullgraph.minifier.reduce.source.inlining import substitute_names
 from fullgraph.minifier.reduce.source.source_tree import (
     CurrentNode,
     Replacement,
@@ -72,8 +73,7 @@ def _inline_attribute(
         if node.attr.value == name and node is not target
     ]
     arguments = _constructor_arguments(tree, line)
-    if isinstance(value, cst.Name) and value.value in arguments:
-        value = arguments[value.value]
+    value = substitute_names(value, arguments)
     local = {*arguments, *_parameters(tree.function(line))}
     mentioned = {node.value for node in _inside(tree, value) if isinstance(node, cst.Name)}
     if not reads or mentioned & local or (len(reads) > 1 and not isinstance(value, _SHORT)):

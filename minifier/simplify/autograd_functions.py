@@ -60,7 +60,7 @@ def drop_function_arguments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def return_inputs(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `x.clone()` for a `forward` that returns a new tensor and does not read `x`."""
+    """Propose a copy of `x` for a `forward` that returns a new tensor and does not read `x`."""
     found = []
     for kind in _function_classes(tree):
         methods = _methods_of(kind)
@@ -71,8 +71,9 @@ def return_inputs(tree: SourceTree) -> list[TreeEdit]:
         for node in tree.inside(forward):
             value = node.value if isinstance(node, cst.Return) else None
             if value is not None and tree.code(value).startswith(_NEW_TENSORS):
-                text = f"{params[0].name.value}.clone()"
-                found.append(replace_expression(tree, value, text))
+                for method in ("clone", "detach"):
+                    text = f"{params[0].name.value}.{method}()"
+                    found.append(replace_expression(tree, value, text))
     return found
 
 

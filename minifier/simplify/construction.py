@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 from libcst import matchers as m
@@ -17,6 +17,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
     replace_always,
     replace_expression,
 )
+from fullgraph.minifier.simplify.variables import mentions
 
 _NEW = re.compile(r"(?P<name>\w+) = (?P<kind>[\w.]+)\.__new__\((?P=kind)\)")
 
@@ -54,6 +55,39 @@ def inline_inner_calls(tree: SourceTree) -> list[TreeEdit]:
     """Propose a function's body in place of its call inside another function."""
     edits = inlining.inline_functions(tree)
     return [edit for edit in edits if all(tree.function(node) is not None for node in edit.changes)]
+
+
+def inline_passed_functions(tree: SourceTree) -> list[TreeEdit]:
+    """Propose a lambda, or what it calls, for a function of one `return` that is passed once."""
+    found: list[TreeEdit] = []
+    for function in tree.module.body:
+        match function:
+            case cst.FunctionDef(
+                name=cst.Name(value=name),
+                body=cst.IndentedBlock(
+                    body=[cst.SimpleStatementLine(body=[cst.Return(value=value)])]
+                ),
+            ) if value is not None and not function.decorators:
+                found += _write_where_passed(tree, function, name, value)
+    return found
+
+
+def _write_where_passed(
+    tree: SourceTree, function: cst.FunctionDef, name: str, value: cst.BaseExpression
+) -> Iterator[TreeEdit]:
+    """Yield the edit that writes a function where another function passes it as an argument."""
+    _, *uses = mentions(tree, tree.module, name)
+    if len(uses) == 1 and isinstance(tree.parents[uses[0]], cst.Arg) and tree.function(uses[0]):
+        new: cst.BaseExpression = cst.Lambda(function.params, value)
+        if isinstance(value, cst.Call) and _passes_on(tree, value, function.params):
+            new = value.func
+        yield TreeEdit({function: lambda now: cst.RemoveFromParent(), uses[0]: replace_always(new)})
+
+
+def _passes_on(tree: SourceTree, call: cst.Call, params: cst.Parameters) -> bool:
+    """Return whether a call passes these parameters, and nothing else."""
+    names = [param.name.value for param in params.params]
+    return names == [tree.code(arg).rstrip(", ") for arg in call.args]
 
 
 def inline_empty_functions(tree: SourceTree) -> list[TreeEdit]:

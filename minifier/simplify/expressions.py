@@ -1,4 +1,4 @@
-"""Proposals for expressions: the value of a size, a whole tensor for a slice of it."""
+"""Proposals for expressions: sizes, slices, comprehensions over at most one element."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import re
 
 import libcst as cst
 
+from fullgraph.minifier.reduce.source.inlining import substitute_names
 from fullgraph.minifier.reduce.source.source_tree import (
     SourceTree,
     TreeEdit,
     hoist,
+    replace_always,
     replace_expression,
 )
 
@@ -24,6 +26,23 @@ def whole_tensors(tree: SourceTree) -> list[TreeEdit]:
         slices = any(isinstance(element.slice, cst.Slice) for element in node.slice)
         if slices and tree.function(node) is not None:
             found.append(hoist(tree, node, node.value))
+    return found
+
+
+def unroll_comprehensions(tree: SourceTree) -> list[TreeEdit]:
+    """Propose the display in place of each comprehension over no elements, or over one."""
+    found = []
+    for node in tree.nodes_of_kind(cst.ListComp, cst.DictComp):
+        loop = node.for_in
+        if loop.ifs or loop.inner_for_in or not isinstance(loop.iter, cst.Tuple | cst.List):
+            continue
+        match loop.target, loop.iter.elements:
+            case _, []:
+                text = "{}" if isinstance(node, cst.DictComp) else "[]"
+                found.append(replace_expression(tree, node, text))
+            case cst.Name(value=name), [cst.Element(value=value)] if isinstance(node, cst.ListComp):
+                only = cst.Element(substitute_names(node.elt, {name: value}))
+                found.append(TreeEdit({node: replace_always(cst.List([only]))}))
     return found
 
 

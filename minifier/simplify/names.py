@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit, replace_always
-from fullgraph.minifier.simplify.variables import mentions
+from fullgraph.minifier.simplify.variables import arguments_of, mentions
 
 _INPUT = "x"
 _INPUTS = ["x", "y", "z"]
@@ -54,6 +54,20 @@ def rename_inputs(tree: SourceTree) -> list[TreeEdit]:
     pairs = zip(old, new, strict=True)
     edits = [_rename(tree, before, after) for before, after in pairs if before != after]
     return [TreeEdit({node: change for edit in edits for node, change in edit.changes.items()})]
+
+
+def name_parameters(tree: SourceTree) -> list[TreeEdit]:
+    """Propose for each parameter the name of the variable that every call passes for it."""
+    found = []
+    for function in tree.module.body:
+        if not isinstance(function, cst.FunctionDef):
+            continue
+        for param, values in arguments_of(tree, function):
+            new, old = values.pop() if len(values) == 1 else "", param.name.value
+            if new.isidentifier() and new != old and not mentions(tree, function, new):
+                uses = mentions(tree, function, old)
+                found.append(TreeEdit({one: replace_always(cst.Name(new)) for one in uses}))
+    return found
 
 
 def strip_underscores(tree: SourceTree) -> list[TreeEdit]:

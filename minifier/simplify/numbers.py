@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import ast
 import math
+import re
+from collections.abc import Iterator
 
 import libcst as cst
 
-from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit, replace_expression
+from fullgraph.minifier.reduce.source.source_tree import (
+    SourceTree,
+    TreeEdit,
+    replace_always,
+    replace_expression,
+)
+from fullgraph.minifier.simplify.results import Changes
 
 _MADE = ("ones", "zeros", "randn", "rand", "empty", "full", "randint", "empty_strided")
 _ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
 _SIZE = "2"
-"""The size to try in place of 0."""
+"""The size to try in place of 0, and of 1."""
+_SQUEEZED = "got, expected = got.squeeze().stride(), expected.squeeze().stride()"
+_ASSERTION = cst.parse_statement(
+    'assert got.stride() == expected.stride(), f"expected {expected.stride()}, got {got.stride()}"'
+)
 _LARGE = 1e4
 """Floats from here on are not rounded to whole numbers."""
 _DIGITS = 2
@@ -21,7 +33,23 @@ _DIGITS = 2
 
 def fill_empty_tensors(tree: SourceTree) -> list[TreeEdit]:
     """Propose size 2 for each 0 among the sizes of a new tensor, one edit a call."""
-    found = []
+    return [TreeEdit(changes) for changes in _resized(tree, "0") if changes]
+
+
+def compare_all_strides(tree: SourceTree) -> list[TreeEdit]:
+    """Propose tensors without axes of one element, whose strides are compared as they are."""
+    lines = tree.module.body[-2:]
+    if len(lines) < 2 or tree.code(lines[0]).strip() != _SQUEEZED:
+        return []
+    changes: Changes = {lines[0]: lambda now: cst.RemoveFromParent()}
+    changes[lines[1]] = replace_always(_ASSERTION)
+    for resized in _resized(tree, "1"):
+        changes |= resized
+    return [TreeEdit(changes)]
+
+
+def _resized(tree: SourceTree, size: str) -> Iterator[Changes]:
+    """Yield for each call that makes a tensor the changes of its sizes `size` to 2."""
     for call in tree.nodes_of_kind(cst.Call):
         name = tree.code(call.func).rpartition(".")
         if name[0] != "torch" or name[2] not in _MADE:
@@ -36,13 +64,28 @@ def fill_empty_tensors(tree: SourceTree) -> list[TreeEdit]:
             for size in sizes
             for element in (size.elements if isinstance(size, cst.Tuple) else [cst.Element(size)])
         ]
-        zeros = [one for one in flat if isinstance(one, cst.Integer) and one.value == "0"]
-        if zeros:
-            edits = [replace_expression(tree, zero, _SIZE).changes for zero in zeros]
-            found.append(
-                TreeEdit({node: change for each in edits for node, change in each.items()})
-            )
-    return found
+        same = [one for one in flat if isinstance(one, cst.Integer) and one.value == size]
+        edits = [replace_expression(tree, one, _SIZE).changes for one in same]
+        yield {node: change for each in edits for node, change in each.items()}
+
+
+def fix_random_tensors(tree: SourceTree) -> list[TreeEdit]:
+    """Propose ones in place of each tensor of random numbers."""
+    return [
+        replace_expression(tree, call.func, "torch.ones")
+        for call in tree.nodes_of_kind(cst.Call)
+        if tree.code(call.func) in ("torch.randn", "torch.rand")
+    ]
+
+
+def plain_factors(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `x * 3` for `x * torch.tensor([3])`."""
+    return [
+        replace_expression(tree, node, made[1])
+        for node in tree.nodes_of_kind(cst.Call)
+        if isinstance(tree.parents[node], cst.BinaryOperation)
+        if (made := re.fullmatch(r"torch\.tensor\(\[?([\d.]+)\]?\)", tree.code(node)))
+    ]
 
 
 def fill_empty_lists(tree: SourceTree) -> list[TreeEdit]:

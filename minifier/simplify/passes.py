@@ -15,6 +15,7 @@ from fullgraph.minifier.simplify import (
     construction,
     expressions,
     gradients,
+    inputs,
     names,
     numbers,
     results,
@@ -53,11 +54,15 @@ def _run_passes(search: ScriptSearch) -> None:
         variables.spread_arguments,
         numbers.fold_constants,
         numbers.fill_empty_tensors,
+        numbers.fix_random_tensors,
+        numbers.plain_factors,
         numbers.fill_empty_lists,
         statements.drop_counters,
         statements.compare_lengths,
+        statements.drop_docstrings,
         statements.fill_empty_strings,
     )
+    search.apply(numbers.compare_all_strides)
     search.apply(gradients.compare_input_gradient)
     search.apply(gradients.pass_parameter)
     search.apply(
@@ -66,17 +71,19 @@ def _run_passes(search: ScriptSearch) -> None:
         variables.inline_names,
     )
     search.apply(statements.name_graph_breaks)
-    search.apply(attributes.inline_attributes)
+    search.apply(attributes.inline_attributes, expressions.unroll_comprehensions)
     search.apply(attributes.drop_empty_constructors, construction.inline_inner_calls)
-    search.apply(definitions.classes_to_functions)
+    search.apply(definitions.classes_to_functions, construction.inline_passed_functions)
     search.apply(variables.drop_parameters, numbers.whole_numbers)
     search.apply(definitions.unread_parameters)
     search.apply(autograd_functions.return_inputs)
     search.apply(autograd_functions.drop_function_arguments)
     search.apply(numbers.round_literals)
     search.apply(expressions.known_sizes, expressions.whole_tensors)
+    search.apply(statements.drop_empty_returns, inputs.make_once)
     search.apply(results.drop_results, results.drop_repeated_keys, results.fold_appends)
     search.apply(results.unwrap_compared)
     search.apply(results.rename_repeated_keys)
     search.apply(names.rename_inputs)
     search.apply(names.rename_input, names.strip_underscores)
+    search.apply(names.name_parameters, statements.return_last)

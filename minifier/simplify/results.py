@@ -42,7 +42,9 @@ def drop_results(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unwrap_compared(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the compared element in place of the container that the function returns."""
+    """Propose the compared element in place of the container that the function returns.
+
+    The calls that make the other elements go, or become statements."""
     picks = [
         node
         for node in tree.nodes_of_kind(cst.Subscript)
@@ -51,14 +53,20 @@ def unwrap_compared(tree: SourceTree) -> list[TreeEdit]:
     if len(picks) != 2 or len({tree.code(pick.slice[0]) for pick in picks}) != 1:
         return []
     key = tree.code(picks[0].slice[0])
-    found = []
+    changes: Changes = {pick: _only_value(pick) for pick in picks}
+    kept = dict(changes)
     for node in tree.nodes_of_kind(cst.Return):
         element = _element_at(tree, node.value, key)
-        if element is not None and node.value is not None:
-            changes: Changes = {pick: _only_value(pick) for pick in picks}
+        if element is not None and isinstance(node.value, cst.Dict | cst.Tuple | cst.List):
+            new = cst.SimpleStatementLine([node.with_changes(value=element)])
+            others = [
+                cst.SimpleStatementLine([cst.Expr(one.value)])
+                for one in node.value.elements
+                if one.value is not element and isinstance(one.value, cst.Call)
+            ]
             changes[node.value] = replace_always(element)
-            found.append(TreeEdit(changes))
-    return found
+            kept[tree.parents[node]] = replace_always(cst.FlattenSentinel([*others, new]))
+    return [TreeEdit(one) for one in (changes, kept) if len(one) > len(picks)]
 
 
 def drop_repeated_keys(tree: SourceTree) -> list[TreeEdit]:

@@ -1,4 +1,4 @@
-"""Proposals for loops without a counter, graph breaks by name, lengths of containers."""
+"""Proposals for statements: loops, graph breaks, returns, docstrings, lengths of containers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from libcst import matchers as m
 from fullgraph.minifier.reduce.source.source_tree import (
     SourceTree,
     TreeEdit,
+    remove_node,
     replace_always,
     replace_expression,
 )
@@ -40,6 +41,52 @@ def name_graph_breaks(tree: SourceTree) -> list[TreeEdit]:
         and [tree.code(one).strip() for one in node.body.body] == ["pass"]
         and not m.matches(node.test, m.Name() | m.Attribute())
     ]
+
+
+def drop_docstrings(tree: SourceTree) -> list[TreeEdit]:
+    """Propose each function and class without its docstring."""
+    return [
+        remove_node(block.body[0])
+        for block in tree.nodes_of_kind(cst.IndentedBlock)
+        if len(block.body) > 1
+        and m.matches(block.body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())]))
+    ]
+
+
+def drop_empty_returns(tree: SourceTree) -> list[TreeEdit]:
+    """Propose each function without a `return` of nothing at its end."""
+    return [
+        remove_node(line)
+        for line in _last_lines(tree)
+        if tree.code(line).strip() in ("return", "return None", "return ()")
+        and not m.matches(tree.parents[line], m.IndentedBlock([m.DoNotCare()]))
+    ]
+
+
+def return_last(tree: SourceTree) -> list[TreeEdit]:
+    """Propose to return what a function that returns nothing computes at its end."""
+    found = []
+    for line in _last_lines(tree):
+        match line.body:
+            case [cst.Expr(value=value)] if not _returns(tree, tree.function(line)):
+                if not isinstance(value, cst.Call) or tree.code(value).startswith("torch."):
+                    found.append(TreeEdit({line.body[0]: replace_always(cst.Return(value))}))
+    return found
+
+
+def _last_lines(tree: SourceTree) -> list[cst.SimpleStatementLine]:
+    """Return the last statement of each function, if it is a simple one."""
+    return [
+        line
+        for function in tree.nodes_of_kind(cst.FunctionDef)
+        if isinstance(line := function.body.body[-1], cst.SimpleStatementLine)
+    ]
+
+
+def _returns(tree: SourceTree, function: cst.FunctionDef | None) -> bool:
+    """Return whether a function has a `return` or a `yield`."""
+    inside = tree.inside(function) if function is not None else ()
+    return any(isinstance(one, cst.Return | cst.Yield) for one in inside)
 
 
 def compare_lengths(tree: SourceTree) -> list[TreeEdit]:

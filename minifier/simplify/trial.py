@@ -16,7 +16,7 @@ from fullgraph.compiler.results import run_and_record
 from fullgraph.minifier.oracle.failure import Failure, Kind, failure_of_exception
 from fullgraph.minifier.repro.forked_script import execute_script
 from fullgraph.minifier.repro.fresh_interpreter import asserts_itself
-from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.repro.script_check import ScriptCheck
 from fullgraph.minifier.repro.script_text import backend_below, backend_of, compared_expressions
 
 _PASSES_BELOW = "passes below"
@@ -74,7 +74,13 @@ def _shown_failure(
         return None
     if pair is None:
         return check
-    found = replace(check, aspect=pair.aspect, expected=pair.expected, got=pair.got)
+    found = replace(
+        check,
+        aspect=pair.aspect,
+        expected=pair.expected,
+        got=pair.got,
+        element=pair.where.removeprefix("output") + pair.element,
+    )
     return found if not strict or _same_difference(found, check) else None
 
 
@@ -127,5 +133,11 @@ def _format_value(value: object) -> str:
     """Return a value as one line."""
     if type(value).__module__.startswith("numpy") and hasattr(value, "itemsize"):
         return str(value)
+    if isinstance(value, type):
+        return (
+            value.__name__
+            if value.__module__ == "builtins"
+            else f"{value.__module__}.{value.__qualname__}"
+        )
     value = tuple(value) if isinstance(value, torch.Size) else value
     return " ".join(repr(value).split())

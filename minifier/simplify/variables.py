@@ -117,6 +117,22 @@ def drop_parameters(tree: SourceTree) -> list[TreeEdit]:
     return found
 
 
+def arguments_of(
+    tree: SourceTree, function: cst.FunctionDef
+) -> Iterator[tuple[cst.Param, set[str]]]:
+    """Yield each parameter of a module's function with the arguments that calls pass for it.
+
+    Nothing for a function that is called with keywords or stars, or not at all."""
+    name = function.name.value
+    calls = [call for call in tree.nodes_of_kind(cst.Call) if is_call_of(tree, call, name)]
+    params = function.params.params
+    if any(len(call.args) != len(params) for call in calls):
+        return
+    if not any(arg.keyword or arg.star for call in calls for arg in call.args):
+        for index, param in enumerate(params):
+            yield param, {tree.code(call.args[index].value) for call in calls}
+
+
 def _callable_names(tree: SourceTree, function: cst.FunctionDef) -> tuple[set[str], int]:
     """Return the names by which a function is called, and how many parameters are bound."""
     if tree.parents[function] is tree.module:

@@ -133,6 +133,13 @@ def test_float64_copies_share_the_memory_that_the_arguments_share() -> None:
     assert numbers.dtype is torch.int64 and numbers is not args[3] and text == "x"
 
 
+def test_the_element_that_differs_is_named_by_its_index() -> None:
+    one, other = torch.zeros(2, 3), torch.zeros(2, 3)
+    other[1, 2] = 1
+    found = find_mismatch(*(run_and_record(lambda x=x: x, (), {}) for x in (one, other)))
+    assert found is not None and found.element == "[1, 2]"
+
+
 def test_a_result_nearer_to_float64_is_equal() -> None:
     one, other, exact = (recorded(value, torch.float32) for value in (1.0, 1.01, 1.008))
     assert find_mismatch(one, other, float64_results=lambda: exact) is None

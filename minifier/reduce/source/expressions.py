@@ -215,7 +215,7 @@ def propose_subexpressions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def remove_elements(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of arguments, keywords first, and of elements of displays."""
+    """Propose the removal of arguments, keywords first, of elements, and of parts of f-strings."""
     keywords: list[TreeEdit] = []
     others: list[TreeEdit] = []
     for node in tree.nodes_of_kind(cst.Arg, cst.Element, cst.StarredElement, cst.DictElement):
@@ -229,7 +229,13 @@ def remove_elements(tree: SourceTree) -> list[TreeEdit]:
         for node in tree.nodes_of_kind(cst.SubscriptElement)
         if isinstance(parent := tree.parents[node], cst.Subscript) and len(parent.slice) > 1
     ]
-    return keywords + others[::-1] + indices
+    parts = [
+        remove_node(node, len(tree.code(node)))
+        for whole in tree.nodes_of_kind(cst.FormattedString)
+        for node in whole.parts
+        if len(whole.parts) > 1
+    ]
+    return keywords + others[::-1] + indices + parts
 
 
 def literal_elements(tree: SourceTree) -> list[TreeEdit]:

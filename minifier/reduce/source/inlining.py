@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -159,29 +159,31 @@ def _called_function(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None
 
 
 def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) -> TreeEdit | None:
-    """Return the edit that writes a function's body in place of a call."""
+    """Return the edit that writes a function's body in place of a call.
+
+    A body that returns early can take the place of a `return` at the end of a function."""
     arguments = _bind_arguments(tree, call, function)
     body = list(function.body.body)
     leaving = [n for n in tree.inside(function.body) if isinstance(n, cst.Return | cst.Yield)]
+    small = tree.parents[call]
+    line, outer = tree.parents[small], tree.function(call)
+    tail = isinstance(small, cst.Return) and outer is not None and line is outer.body.body[-1]
     returned = _single_statement(body[-1])
     value: cst.BaseExpression = cst.Name("None")
     if isinstance(returned, cst.Return):
         value = returned.value or value
         body.pop()
         leaving.remove(returned)
-    if arguments is None or leaving:
+    yields = any(isinstance(one, cst.Yield) for one in leaving)
+    if arguments is None or yields or (leaving and not tail):
         return None
     if not body and all(len(_mentions_of(tree, function.body, n)) < 2 for n in arguments):
-        new = value.visit(_Substituted(arguments))
-        assert isinstance(new, cst.BaseExpression)
+        new = substitute_names(value, arguments)
         return TreeEdit({call: lambda now: parenthesize(tree, call, new)})
-    small = tree.parents[call]
-    line = tree.parents[small]
     if not isinstance(line, cst.SimpleStatementLine) or not isinstance(
         small, cst.Assign | cst.Return | cst.Expr
     ):
         return None
-    outer = tree.function(call)
     mine = set(_local_names(tree, function)) | set(arguments)
     same = {n for n, a in arguments.items() if isinstance(a, cst.Name) and a.value == n}
     theirs = set(_local_names(tree, outer)) if outer is not None else set()
@@ -193,8 +195,10 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
         for name, argument in arguments.items()
         if name not in same
     ]
-    last = cst.SimpleStatementLine([small.with_changes(value=value)])
-    return TreeEdit({line: lambda now: cst.FlattenSentinel([*binds, *body, last])})
+    unread = isinstance(small, cst.Expr) and isinstance(value, cst.Name)
+    ends = unread or (tail and not isinstance(returned, cst.Return))
+    last = [] if ends else [cst.SimpleStatementLine([small.with_changes(value=value)])]
+    return TreeEdit({line: lambda now: cst.FlattenSentinel([*binds, *body, *last])})
 
 
 def _bind_arguments(
@@ -239,10 +243,19 @@ def _target_names(target: cst.CSTNode) -> Iterator[str]:
             yield from _target_names(element.value)
 
 
+def substitute_names(
+    value: cst.BaseExpression, values: Mapping[str, cst.BaseExpression]
+) -> cst.BaseExpression:
+    """Return an expression with these values in place of variables."""
+    new = value.visit(_Substituted(values))
+    assert isinstance(new, cst.BaseExpression)
+    return new
+
+
 class _Substituted(cst.CSTTransformer):
     """Transformer that replaces parameters by arguments."""
 
-    def __init__(self, arguments: dict[str, cst.BaseExpression]) -> None:
+    def __init__(self, arguments: Mapping[str, cst.BaseExpression]) -> None:
         super().__init__()
         self.arguments = arguments
 

@@ -56,18 +56,27 @@ def remove_statements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def bare_values(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the assigned expression in place of each assignment."""
-    found = []
-    nodes: list[cst.Assign | cst.AugAssign | cst.Return] = [
-        *tree.nodes_of_kind(cst.Assign),
-        *tree.nodes_of_kind(cst.AugAssign),
-        *tree.nodes_of_kind(cst.Return),
+    """Propose a part of each statement in its place: its value, an index, an argument."""
+    return [
+        TreeEdit({node: replace_always(cst.Expr(part))})
+        for node in tree.nodes_of_kind(cst.Assign, cst.AugAssign, cst.Return, cst.Expr)
+        for part in _parts_of(node)
+        if not isinstance(part, cst.Name | cst.BaseNumber | cst.SimpleString)
     ]
-    for node in nodes:
-        value = node.value
-        if value is not None and not isinstance(value, cst.Name | cst.BaseNumber):
-            found.append(TreeEdit({node: replace_always(cst.Expr(value))}))
-    return found
+
+
+def _parts_of(node: cst.BaseSmallStatement) -> Iterator[cst.BaseExpression]:
+    """Yield the value of an assignment, the index it stores at, and the arguments of a call."""
+    match node:
+        case cst.Assign() | cst.AugAssign() | cst.Return(value=cst.BaseExpression()):
+            assert node.value is not None
+            yield node.value
+        case cst.Expr(value=cst.Call(args=args)):
+            yield from (arg.value for arg in args if isinstance(arg.value, cst.Call))
+    match node:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(slice=[element]))]):
+            if isinstance(element.slice, cst.Index):
+                yield element.slice.value
 
 
 def remove_unexecuted(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]]:

@@ -13,7 +13,7 @@ from fullgraph.minifier.repro import issue as tracker
 from fullgraph.minifier.repro.backend_outcomes import find_outcomes
 from fullgraph.minifier.repro.fresh_interpreter import ScriptRun, asserts_itself
 from fullgraph.minifier.repro.operator_names import operators
-from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.repro.script_check import ScriptCheck, first_clauses
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.culprit import Culprit
 
@@ -67,7 +67,7 @@ def test_an_issue_has_what_a_maintainer_asks_for() -> None:
         "Tensor.exp: 0 instead of nan"
     )
     assert (
-        'The result has `0` under `torch.compile(backend="inductor")` where it has `nan` in eager. '
+        'The result is `0` under `torch.compile(backend="inductor")` and `nan` in eager. '
         'The script passes with `backend="eager"`, so the failure begins in Inductor.\n'
     ) in text
     assert SCRIPT.strip() in text
@@ -90,7 +90,7 @@ def test_titles_say_what_is_wrong() -> None:
     assert title(ScriptCheck(Kind.CRASH, signature=("SIGSEGV",))) == "SIGSEGV in Tensor.exp"
     assert title(ScriptCheck(Kind.EXCEPTION, got="KeyError: 3")) == "KeyError: 3 (Tensor.exp)"
     stride = ScriptCheck(Kind.METADATA, "(1, 2)", "(2, 1)", aspect="stride")
-    assert title(stride) == "wrong stride of Tensor.exp: (2, 1) instead of (1, 2)"
+    assert title(stride) == "wrong strides of the result of Tensor.exp: (2, 1) instead of (1, 2)"
     none = ScriptCheck(Kind.GRADIENT, "tensor([[1.]])", "None", aspect="type")
     assert title(none) == "wrong gradient of Tensor.exp: None instead of tensor([[1.]])"
     long = ScriptCheck(Kind.RESULT, "tensor([" + "1., " * 30 + "])", "0")
@@ -103,11 +103,11 @@ def test_titles_say_what_is_wrong() -> None:
 
 def test_a_long_error_ends_at_a_clause() -> None:
     error = "CppCompileError: error: no match for operator+ (operand types are " + "x" * 99 + ")"
-    assert tracker.first_clauses(error) == "CppCompileError: error: no match for operator+"
-    assert tracker.first_clauses("KeyError: 3.\nmore") == "KeyError: 3"
-    assert tracker.first_clauses("KeyError: " + "x" * 999) == "KeyError"
+    assert first_clauses(error) == "CppCompileError: error: no match for operator+"
+    assert first_clauses("KeyError: 3.\nmore") == "KeyError: 3"
+    assert first_clauses("KeyError: " + "x" * 999) == "KeyError"
     wide = "TorchRuntimeError: RuntimeError: a() && b() INTERNAL ASSERT FAILED at file.cpp"
-    assert tracker.first_clauses(f"{wide} {'y' * 99}") == f"{wide} …"
+    assert first_clauses(f"{wide} {'y' * 99}") == f"{wide} …"
 
 
 def test_sentences_for_every_kind() -> None:
@@ -148,7 +148,8 @@ OPERATORS = {
     "torch.ones": "def f(): return torch.ones(2)",
     "OrderedDict.move_to_end": "def f(x): return OrderedDict(a=x).move_to_end('a')",
     "Tensor.__setitem__": "def f(x): x[1:] = x[:-1]",
-    "+": "def f(x): return x + 1",
+    "+": "def f(x):\n    x = x + 1\n    return x",
+    "`x + 1`": "def f(x): return x + 1",
     "Tensor.sin": """
         class Net(nn.Module):
             def __init__(self):
@@ -177,6 +178,65 @@ def test_operators_have_their_public_names(name: str) -> None:
         + dedent(OPERATORS[name])
     )
     assert operators(text) == (name,)
+
+
+CONSTRUCTS = {
+    "the return value of a generator": "def f():\n    yield 1\n    return 2",
+    "a format specification in an f-string": "def f(x): return f'a{x.shape[0]:03d}'",
+    "str() of a KeyError": """
+        def f():
+            try:
+                {}["a"]
+            except KeyError as error:
+                return str(error)
+        """,
+    "list.append to a closure variable": """
+        def make():
+            found = []
+
+            def f(x):
+                found.append(x)
+                return x.exp()
+
+            return f
+        """,
+}
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+def test_python_constructs_are_named_for_failures_in_dynamo(name: str) -> None:
+    text = "import torch\n" + dedent(CONSTRUCTS[name])
+    assert tracker.subjects(text, "eager") == (name,)
+    assert name not in tracker.subjects(text, "aot_eager")
+
+
+def test_a_custom_operator_is_named_by_what_it_does() -> None:
+    text = """
+    import torch
+
+    @torch.library.custom_op("own::fill", mutates_args=("x",))
+    def fill(x: torch.Tensor) -> None:
+        x.fill_(1)
+
+    def f(x):
+        torch.ops.own.fill.default(x.clone())
+    """
+    assert operators(dedent(text)) == (
+        "a custom operator that mutates its arguments",
+        "Tensor.clone",
+    )
+
+
+def test_a_title_of_a_side_effect_says_what_is_compared() -> None:
+    text = "def f(x):\n    found.append(x)\n\n\nassert len(found) == expected"
+    check = ScriptCheck(Kind.MUTATION, "1", "0", aspect="keys", where="found")
+    title = tracker.title_of(check, "eager", ("list.append",), text)
+    assert title.endswith(": wrong `len(found)` after list.append: 0 instead of 1")
+
+
+def test_one_element_of_several_is_named_by_its_index() -> None:
+    check = ScriptCheck(Kind.RESULT, "1", "0", element="[0, 2]")
+    assert tracker.summarize(check, "eager", SCRIPT).startswith("Element `[0, 2]` of the result is")
 
 
 def test_a_title_names_no_operator_that_only_makes_a_tensor() -> None:
@@ -208,7 +268,7 @@ def test_outcomes_by_backend_are_those_of_the_script() -> None:
         "    return x.reshape(3) if torch.compiler.is_compiling() else x\n\n\n"
         'torch.compile(f, backend="eager")(torch.ones(2))\n'
     )
-    told = find_outcomes(text, ["eager", "aot_eager"], seconds=60)
+    told = find_outcomes(text, [None, "eager", "aot_eager"], seconds=60)
     assert list(told) == ["not compiled", 'backend="eager"', 'backend="aot_eager"']
     assert told["not compiled"] == "passes"
     assert told['backend="eager"'].startswith(
@@ -222,8 +282,10 @@ def test_a_traceback_is_shortened_and_tells_no_home() -> None:
         for i in range(30)
     ]
     last = '  File "/home/me/model.py", line 3, in g\n    code'
+    frames.insert(9, "torch._dynamo.exc.Unsupported: no rule")
     text = "\n".join(["Traceback (most recent call last):", *frames, last, "KeyError: 3"])
     short = tracker.shorten_traceback(text)
+    assert "Unsupported: no rule" in short
     assert "/home/me" not in short and short.count("File") == 7
     assert 'File "torch/a0.py"' in short and "[24 frames are left out]" in short
     assert short.endswith("KeyError: 3") and 'File "torch/a29.py"' in short

@@ -18,7 +18,8 @@ from fullgraph.minifier.emit.program_text import ProgramText
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.repro import build_parts as unbuilt
 from fullgraph.minifier.repro import fresh_interpreter as fresh
-from fullgraph.minifier.repro.script import ScriptCheck, script
+from fullgraph.minifier.repro.script import script
+from fullgraph.minifier.repro.script_check import ScriptCheck
 from fullgraph.minifier.repro.script_text import backend_below, backend_of, lower_backend
 
 SECONDS = 120

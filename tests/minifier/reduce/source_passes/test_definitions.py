@@ -163,6 +163,24 @@ def test_functions_that_are_called() -> None:
     assert "    c = y\n    d = c + 1\n    z = d\n" in two
 
 
+def test_a_function_that_returns_early_is_written_in_place_of_the_last_return() -> None:
+    text = """
+    def g(a):
+        if a:
+            return 1
+
+    def f(x):
+        print(x)
+        return g(x)
+
+    def h(x):
+        y = g(x)
+        return y
+    """
+    (only,) = proposed(inlining.inline_functions, text)
+    assert "    print(x)\n    a = x\n    if a:\n        return 1\n" in only
+
+
 def test_attributes_that_are_names() -> None:
     text = """
     def g(x):

@@ -34,6 +34,13 @@ def test_an_elif_becomes_an_else() -> None:
     assert "if c:\n    d\n" in proposed(statements.unwrap_compounds, text)
 
 
+def test_a_part_of_a_statement_takes_its_place() -> None:
+    text = "a[f(b)] = g(c)\nd.append(next(e))\nf(1)\n"
+    first, *_ = lines = [after.splitlines() for after in proposed(statements.bare_values, text)]
+    assert first == ["g(c)", "d.append(next(e))", "f(1)"]
+    assert [after[number] for number, after in enumerate(lines[1:])] == ["f(b)", "next(e)"]
+
+
 def test_a_block_keeps_a_pass() -> None:
     assert together(statements.at_depth(1), "if a:\n    b\n    c\n") == "if a:\n    pass\n"
 

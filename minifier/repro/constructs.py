@@ -1,0 +1,79 @@
+"""The Python constructs that a script depends on and that Dynamo models, in plain words."""
+
+from __future__ import annotations
+
+import ast
+import symtable
+from collections.abc import Iterator, Mapping
+
+_LISTS = ("append", "extend", "insert")
+_DICTS = ("setdefault", "popitem")
+_TEXTS = ("str", "repr", "format")
+
+
+def python_constructs(text: str) -> tuple[str, ...]:
+    """Return the constructs of a script's functions that are more than calls of operators.
+
+    "the return value of a generator", "str() of a KeyError", "list.append to a closure variable".
+    """
+    free = _free_variables(symtable.symtable(text, "script", "exec"))
+    return tuple(dict.fromkeys(_constructs_of(ast.parse(text), free)))
+
+
+def _constructs_of(tree: ast.Module, free: Mapping[int, set[str]]) -> Iterator[str]:
+    """Yield the constructs of a script, outer ones first."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() if _yields(node) and any(map(_returns_value, node.body)):
+                yield "the return value of a generator"
+            case ast.FormattedValue(format_spec=ast.JoinedStr()):
+                if not _is_message(node, tree):
+                    yield "a format specification in an f-string"
+            case ast.ExceptHandler(name=str(name)):
+                kind = ast.unparse(node.type) if node.type is not None else "BaseException"
+                yield from (f"{call}() of a {kind}" for call in _texts_of(node, name))
+            case ast.FunctionDef():
+                yield from _writes_to_closure(node, free.get(node.lineno, set()))
+
+
+def _returns_value(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Return) and node.value is not None
+
+
+def _yields(function: ast.FunctionDef) -> bool:
+    return any(isinstance(one, ast.Yield | ast.YieldFrom) for one in ast.walk(function))
+
+
+def _is_message(node: ast.AST, tree: ast.Module) -> bool:
+    """Return whether an expression is part of the script's own assertions."""
+    checks = [line for line in tree.body if isinstance(line, ast.Assert | ast.Expr)]
+    return any(node is one for line in checks for one in ast.walk(line))
+
+
+def _texts_of(handler: ast.ExceptHandler, name: str) -> Iterator[str]:
+    """Yield the functions that make a handler's exception a string."""
+    for node in ast.walk(handler):
+        match node:
+            case ast.Call(func=ast.Name(id=call), args=[ast.Name(id=argument)]):
+                if call in _TEXTS and argument == name:
+                    yield call
+
+
+def _writes_to_closure(function: ast.FunctionDef, free: set[str]) -> Iterator[str]:
+    """Yield the methods of lists and dicts that a function calls on a free variable."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
+                kind = "list" if method in _LISTS else "dict" if method in _DICTS else ""
+                if kind and name in free:
+                    yield f"{kind}.{method} to a closure variable"
+
+
+def _free_variables(table: symtable.SymbolTable) -> dict[int, set[str]]:
+    """Return the free variables of each function by its first line."""
+    found: dict[int, set[str]] = {}
+    for inner in table.get_children():
+        found |= _free_variables(inner)
+        if isinstance(inner, symtable.Function):
+            found[inner.get_lineno()] = set(inner.get_frees())
+    return found
