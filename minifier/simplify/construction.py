@@ -19,6 +19,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
 )
 from fullgraph.minifier.simplify.variables import mentions
 
+_OPERATOR = re.compile(r"torch\.ops\.\w+\.(\w+)(?:\.default)?")
 _NEW = re.compile(r"(?P<name>\w+) = (?P<kind>[\w.]+)\.__new__\((?P=kind)\)")
 
 
@@ -40,6 +41,16 @@ def call_constructors(tree: SourceTree) -> list[TreeEdit]:
                 changes[other] = lambda now: cst.RemoveFromParent()
         found.append(TreeEdit(changes))
     return found
+
+
+def call_custom_operators(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `f(x)` for `torch.ops.library.f.default(x)`, if the script registers `f`."""
+    defined = {node.name.value for node in tree.module.body if isinstance(node, cst.FunctionDef)}
+    return [
+        replace_expression(tree, call.func, made[1])
+        for call in tree.nodes_of_kind(cst.Call)
+        if (made := _OPERATOR.fullmatch(tree.code(call.func))) and made[1] in defined
+    ]
 
 
 def drop_attributes(tree: SourceTree) -> list[TreeEdit]:

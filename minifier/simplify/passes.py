@@ -48,6 +48,7 @@ def _run_passes(search: ScriptSearch) -> None:
     search.apply(settings.drop_settings, settings.drop_options)
     search.apply(
         construction.call_constructors,
+        construction.call_custom_operators,
         autograd_functions.static_methods,
         construction.inline_empty_functions,
         variables.unpack_tuples,

@@ -492,6 +492,23 @@ def test_a_function_that_is_passed_once_becomes_a_lambda() -> None:
     assert "return torch.vmap(lambda x: x.sum() * 2)(x)" in made
 
 
+def test_an_operator_of_the_script_is_called_by_its_name() -> None:
+    text = """
+    import torch
+
+    @torch.library.custom_op("own::fill", mutates_args=("x",))
+    def fill(x: torch.Tensor) -> None:
+        x.fill_(1)
+
+    def f(x):
+        torch.ops.own.fill.default(x)
+        torch.ops.aten.relu.default(x)
+
+    """
+    made = simplified(dedent(text) + CALL)
+    assert "    fill(x)\n" in made and "torch.ops.aten.relu.default(x)" in made
+
+
 def test_the_only_input_is_called_x() -> None:
     text = "import torch\n\n\ndef f(batch_norm):\n    return batch_norm.exp()\n\n"
     made = simplified(text + CALL.replace("x)", "batch_norm)").replace("x =", "batch_norm ="))
