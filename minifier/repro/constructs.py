@@ -77,3 +77,27 @@ def _free_variables(table: symtable.SymbolTable) -> dict[int, set[str]]:
         if isinstance(inner, symtable.Function):
             found[inner.get_lineno()] = set(inner.get_frees())
     return found
+
+
+def passes_views(text: str) -> bool:
+    """Return whether a script passes a tensor together with a slice of it: `y = x[1:]`."""
+    tree = ast.parse(text)
+    passed = [
+        {arg.id for arg in node.args if isinstance(arg, ast.Name)}
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    ]
+    views = [
+        {name, base}
+        for line in tree.body
+        if isinstance(line, ast.Assign)
+        for name, base in _slices_of(line)
+    ]
+    return any(pair <= names for pair in views for names in passed)
+
+
+def _slices_of(line: ast.Assign) -> Iterator[tuple[str, str]]:
+    """Yield the variables of `y = x[1:]`."""
+    match line:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript(value=ast.Name(id=base))):
+            yield name, base

@@ -12,7 +12,7 @@ import torch.utils.collect_env
 
 from fullgraph.minifier.oracle.failure import Failure, Kind
 from fullgraph.minifier.repro.backend_outcomes import PASSES, words_for
-from fullgraph.minifier.repro.constructs import python_constructs
+from fullgraph.minifier.repro.constructs import passes_views, python_constructs
 from fullgraph.minifier.repro.fresh_interpreter import ScriptRun
 from fullgraph.minifier.repro.operator_names import operators
 from fullgraph.minifier.repro.script_check import ScriptCheck, first_clauses
@@ -87,12 +87,15 @@ def subjects(text: str, backend: str) -> tuple[str, ...]:
     """Return what a title names: the operators of a script.
 
     Of a failure in Dynamo, the Python constructs that it models, if the script has any."""
-    return (python_constructs(text) if backend == "eager" else ()) or operators(text)
+    names = (python_constructs(text) if backend == "eager" else ()) or operators(text)
+    shared = " on inputs that share memory" if passes_views(text) else ""
+    return (*names[:-1], f"{names[-1]}{shared}") if names else ()
 
 
 def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str = "") -> str:
     """Return the issue's title: what fails, and with which operators. `text` is the script."""
-    what = ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
+    *most, last = [*names[:3], *(["others"] if len(names) > 3 else [])] or [""]
+    what = " and ".join(filter(None, (", ".join(most), last)))
     of = f" of {what}" if what else ""
     values = f": {check.got} instead of {check.expected}"
     values = values if max(len(check.got), len(check.expected)) <= _SHORT else ""

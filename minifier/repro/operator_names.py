@@ -67,7 +67,7 @@ def operators(text: str) -> tuple[str, ...]:
     calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
     names = [name for call in calls if (name := _public_name(call.func, modules, functions))]
     own = [custom.get(ast.unparse(call.func).removesuffix(".default"), "") for call in calls]
-    named = [*filter(None, own)] + [
+    named = [
         name
         for name in names
         if name.rpartition(".")[2] not in _FACTORIES
@@ -76,6 +76,7 @@ def operators(text: str) -> tuple[str, ...]:
         and name.removesuffix(".default") not in custom
     ]
     named += ["Tensor.__setitem__"] if writes else []
+    named += filter(None, own)
     signs = [_SIGNS[type(node.op)] for node in nodes if isinstance(node, ast.BinOp)]
     named = named or [*_short_result(scopes)] or signs
     return tuple(dict.fromkeys(named or (names if len(names) == len(calls) else ())))

@@ -87,15 +87,26 @@ def inline_names(tree: SourceTree) -> list[TreeEdit]:
             for one in tree.inside(scope)
             if isinstance(one, cst.AssignTarget | cst.AugAssign)
         ]
-        if stores.count(name) != 1 or (scope is not tree.module and value.value in stores):
+        same = [
+            one for one in tree.nodes_of_kind(cst.SimpleStatementLine) if _is_same(tree, one, line)
+        ]
+        if stores.count(name) != len(same) or (scope is not tree.module and value.value in stores):
             continue
         changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
             use: replace_always(value)
             for use in mentions(tree, scope, name)
             if not _is_target(tree, use)
         }
-        found.append(TreeEdit({line: lambda now: cst.RemoveFromParent(), **changes}))
+        for one in same:
+            changes[one] = lambda now: cst.RemoveFromParent()
+        found.append(TreeEdit(changes))
     return found
+
+
+def _is_same(tree: SourceTree, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Return whether two statements of one function have the same text."""
+    codes = {tree.code(line).strip() for line in (one, other)}
+    return len(codes) == 1 and tree.function(one) is tree.function(other)
 
 
 def drop_parameters(tree: SourceTree) -> list[TreeEdit]:

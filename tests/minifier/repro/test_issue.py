@@ -63,8 +63,8 @@ def test_an_issue_has_what_a_maintainer_asks_for() -> None:
     text = tracker.issue(found())
     title, *_ = text.splitlines()
     assert title == (
-        'torch.compile(backend="inductor"): wrong result of torch.nn.functional.softshrink, '
-        "Tensor.exp: 0 instead of nan"
+        'torch.compile(backend="inductor"): wrong result of torch.nn.functional.softshrink '
+        "and Tensor.exp: 0 instead of nan"
     )
     assert (
         'The result is `0` under `torch.compile(backend="inductor")` and `nan` in eager. '
@@ -222,9 +222,17 @@ def test_a_custom_operator_is_named_by_what_it_does() -> None:
         torch.ops.own.fill.default(x.clone())
     """
     assert operators(dedent(text)) == (
-        "a custom operator that mutates its arguments",
         "Tensor.clone",
+        "a custom operator that mutates its arguments",
     )
+
+
+def test_inputs_that_share_memory_are_named() -> None:
+    text = "import torch\nx = torch.ones(2)\ny = x[1:]\ndef f(a, b): return a.exp()\nf(x, {})"
+    assert tracker.subjects(text.format("y"), "aot_eager") == (
+        "Tensor.exp on inputs that share memory",
+    )
+    assert tracker.subjects(text.format("z"), "aot_eager") == ("Tensor.exp",)
 
 
 def test_a_title_of_a_side_effect_says_what_is_compared() -> None:
