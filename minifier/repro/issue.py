@@ -88,8 +88,9 @@ def subjects(text: str, backend: str) -> tuple[str, ...]:
 
     Of a failure in Dynamo, the Python constructs that it models, if the script has any."""
     names = (python_constructs(text) if backend == "eager" else ()) or operators(text)
-    shared = " on inputs that share memory" if passes_views(text) else ""
-    return (*names[:-1], f"{names[-1]}{shared}") if names else ()
+    where = " on inputs that share memory" if passes_views(text) else ""
+    where += " with a graph break" if "torch._dynamo.graph_break()" in text else ""
+    return (*names[:-1], f"{names[-1]}{where}") if names else ()
 
 
 def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str = "") -> str:

@@ -56,7 +56,7 @@ def remove_statements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def bare_values(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a part of each statement in its place: its value, an index, an argument."""
+    """Propose a part of each statement in its place: its value, an index, an inner call."""
     return [
         TreeEdit({node: replace_always(cst.Expr(part))})
         for node in tree.nodes_of_kind(cst.Assign, cst.AugAssign, cst.Return, cst.Expr)
@@ -66,13 +66,15 @@ def bare_values(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _parts_of(node: cst.BaseSmallStatement) -> Iterator[cst.BaseExpression]:
-    """Yield the value of an assignment, the index it stores at, and the arguments of a call."""
+    """Yield the value of an assignment, the index it stores at, and the calls inside a call."""
     match node:
         case cst.Assign() | cst.AugAssign() | cst.Return(value=cst.BaseExpression()):
             assert node.value is not None
             yield node.value
-        case cst.Expr(value=cst.Call(args=args)):
-            yield from (arg.value for arg in args if isinstance(arg.value, cst.Call))
+        case cst.Expr(value=cst.Call(func=function, args=args)):
+            inner = [function.value] if isinstance(function, cst.Attribute) else []
+            inner += [arg.value for arg in args]
+            yield from (part for part in inner if isinstance(part, cst.Call))
     match node:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(slice=[element]))]):
             if isinstance(element.slice, cst.Index):

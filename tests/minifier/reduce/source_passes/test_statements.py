@@ -35,10 +35,10 @@ def test_an_elif_becomes_an_else() -> None:
 
 
 def test_a_part_of_a_statement_takes_its_place() -> None:
-    text = "a[f(b)] = g(c)\nd.append(next(e))\nf(1)\n"
+    text = "a[f(b)] = g(c)\nd.append(next(e))\nf(1).g()\n"
     first, *_ = lines = [after.splitlines() for after in proposed(statements.bare_values, text)]
-    assert first == ["g(c)", "d.append(next(e))", "f(1)"]
-    assert [after[number] for number, after in enumerate(lines[1:])] == ["f(b)", "next(e)"]
+    assert first == ["g(c)", "d.append(next(e))", "f(1).g()"]
+    assert [after[number] for number, after in enumerate(lines[1:])] == ["f(b)", "next(e)", "f(1)"]
 
 
 def test_a_block_keeps_a_pass() -> None:
