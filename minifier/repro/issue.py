@@ -32,8 +32,8 @@ _LINE = 200
 """Characters of the longest line that is shown."""
 _SHORT = 40
 """Characters of a value in a title."""
-_ERROR = re.compile(r"[A-Za-z_][\w.]*: ")
-"""The beginning of an exception's line in a traceback."""
+_ERROR = re.compile(r"""[A-Za-z_][\w.]*: |.*: got \w+\(['"]""")
+"""The beginning of a line in a traceback that tells an exception, or the one that it wraps."""
 _ELEMENTS = ("nan", "infinite", "value")
 """Aspects of one element of a result."""
 _STAGES = {
@@ -231,9 +231,15 @@ def _backend_table(outcomes: Mapping[str, str]) -> str:
     """Return the outcomes of the script as a Markdown table; "" if there are none."""
     if not outcomes:
         return ""
-    told = {name: first_clauses(words).replace("|", r"\|") for name, words in outcomes.items()}
+    told = {name: _shorten_outcome(words) for name, words in outcomes.items()}
     rows = [f"| {f'`{name}`' if '=' in name else name} | {told[name]} |" for name in outcomes]
     return "\n".join(["| `torch.compile` | the script |", "|---|---|", *rows])
+
+
+def _shorten_outcome(words: str) -> str:
+    """Return an outcome with the first clauses of its error, for a cell of a table."""
+    outcome, colon, error = words.partition(": ")
+    return f"{outcome}{colon}{first_clauses(error)}".replace("|", r"\|")
 
 
 def _error_of(ran: ScriptRun | None, failure: Failure) -> str:
@@ -259,8 +265,8 @@ def shorten_traceback(text: str) -> str:
     if len(starts) > _FRAMES + 2:
         count = len(starts) - _FRAMES - 1
         cut = lines[starts[1] : starts[-_FRAMES]]
-        errors = [line for line in cut if _ERROR.match(line)]
-        lines[starts[1] : starts[-_FRAMES]] = [f"  [{count} frames are left out]", *errors[-1:]]
+        errors = [line for line in cut if _ERROR.match(line)][-2:]
+        lines[starts[1] : starts[-_FRAMES]] = [f"  [{count} frames are left out]", *errors]
     if len(lines) > 2 * _ENDS:
         lines[_ENDS:-_ENDS] = [f"[{len(lines) - 2 * _ENDS} lines are left out]"]
     return "\n".join(lines).strip()

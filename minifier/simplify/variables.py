@@ -63,15 +63,27 @@ def spread_arguments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_once_read(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the value in place of a variable that only the next statement reads."""
+    """Propose the value in place of a variable that only one statement reads.
+
+    In a function this may be a later one, else the next one."""
     found = []
     blocks = [tree.module.body, *(block.body for block in tree.nodes_of_kind(cst.IndentedBlock))]
     for block in blocks:
-        for index, line in enumerate(block[:-1]):
-            edit = _inline_into(tree, line, block[index + 1], block[index + 2 :])
+        for index, line in enumerate(block[:-1], 1):
+            at = index if block is blocks[0] else _next_mention(tree, line, block, index)
+            edit = _inline_into(tree, line, block[at], block[at + 1 :])
             if edit is not None:
                 found.append(edit)
     return found
+
+
+def _next_mention(
+    tree: SourceTree, line: cst.CSTNode, block: Sequence[cst.CSTNode], start: int
+) -> int:
+    """Return the index of the first statement from `start` on that reads what `line` assigns."""
+    name = _single_assignment(line)[0]
+    reading = (at for at in range(start, len(block)) if mentions(tree, block[at], name))
+    return next(reading, start) if name else start
 
 
 def inline_names(tree: SourceTree) -> list[TreeEdit]:

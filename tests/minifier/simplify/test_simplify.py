@@ -72,6 +72,10 @@ BODIES = {
     "arithmetic on a size": ("return x.expand(x.shape[0] - 1, 2)", "return x.expand(1, 2)"),
     "arithmetic on literals": ("return x * (3 - 1)", "return x * 2"),
     "a variable that is read once": ("y = x.exp()\nreturn y", "return x.exp()"),
+    "a variable that a later statement reads": (
+        "y = [x.exp()]\ntorch.ones(2)\nreturn y",
+        "torch.ones(2)\nreturn [x.exp()]",
+    ),
     "a variable that is set again": (
         "x = x.exp()\nx = x.log()\nreturn x",
         "return x.exp().log()",
