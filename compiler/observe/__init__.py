@@ -2,6 +2,7 @@
 
 from fullgraph.compiler.observe.functions import (
     FunctionValues,
+    observe_called_functions,
     observe_functions,
     recordable_expressions,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "is_plain",
     "nodes_to_instrument",
     "observe",
+    "observe_called_functions",
     "observe_functions",
     "recordable_expressions",
     "run_without_compiling",

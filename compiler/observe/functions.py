@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from types import CodeType, FrameType
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.facts import Term, ValueSummary
@@ -18,6 +20,7 @@ from fullgraph.compiler.sources import (
     Source,
     edit_functions,
     first_line,
+    is_user_code,
     read_source,
 )
 
@@ -56,6 +59,27 @@ def observe_functions(run: Callable[[], object], places: Iterable[Position]) -> 
     with edit_functions(edits):
         raised = run_without_compiling(run)
     return FunctionValues({at: one.summary() for at, one in recorders.items() if one.count}, raised)
+
+
+def observe_called_functions(run: Callable[[], object]) -> FunctionValues:
+    """Run the user's code twice in eager, and record the values in all functions that it called.
+
+    Functions of torch and of Python are left out. Call this in isolation."""
+    called: dict[CodeType, None] = {}
+
+    def note_call(frame: FrameType, event: str, _argument: object) -> None:
+        """Note the code of a called function."""
+        if event == "call":
+            called[frame.f_code] = None
+
+    before = sys.getprofile()
+    sys.setprofile(note_call)
+    try:
+        run_without_compiling(run)
+    finally:
+        sys.setprofile(before)
+    places = [Position(one.co_filename, one.co_firstlineno) for one in called]
+    return observe_functions(run, [one for one in places if is_user_code(one.file)])
 
 
 def _functions_around(places: Iterable[Position]) -> Iterator[tuple[Source, FunctionNode]]:

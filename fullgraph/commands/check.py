@@ -73,6 +73,11 @@ def add(commands: Commands) -> None:
         "--entry train.loop:step; repeatable",
     )
     parser.add_argument(
+        "--facts",
+        metavar="FILE",
+        help="what `fullgraph explain --facts FILE` wrote: what was a tensor in that run",
+    )
+    parser.add_argument(
         "--jobs", type=int, metavar="N", help="number of processes; default: one for each CPU"
     )
     parser.add_argument(
@@ -142,6 +147,7 @@ def _run_check(args: argparse.Namespace) -> int:
         ignore=args.ignore,
         exclude=args.exclude,
         entries=args.entry,
+        facts=args.facts,
         jobs=usable_cpus() if args.jobs is None else args.jobs,
         cache=None if args.no_cache else cache_folder(_start(args)),
     )

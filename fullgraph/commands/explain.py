@@ -71,6 +71,11 @@ def add(commands: Commands) -> None:
     )
     add_outputs(explain)
     explain.add_argument(
+        "--facts",
+        metavar="FILE",
+        help="write which expressions are tensors in a run in eager, for `fullgraph check --facts`",
+    )
+    explain.add_argument(
         "--exit-nonzero-on-break", action="store_true", help="exit 1 unless it is one graph"
     )
 
@@ -113,8 +118,11 @@ def _explain_target(
     """Load the target and explain it, with progress on stderr."""
     program = program_arguments(args)
 
-    from fullgraph.rewrites.fix import explain
+    from fullgraph.rewrites.fix import explain, record_facts
 
+    if args.facts:
+        count = record_facts(args.facts, **program)
+        print(f"fullgraph: wrote {count} facts to {args.facts}", file=sys.stderr)
     draw.begin("Tracing in default mode …")
     return explain(
         **program,

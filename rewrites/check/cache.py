@@ -42,11 +42,11 @@ class Cache:
     Without a folder nothing is stored. What cannot be read or written is computed again.
     """
 
-    def __init__(self, folder: Path | None, table: Table, entries: Iterable[str]) -> None:
+    def __init__(self, folder: Path | None, table: Table, settings: Iterable[str]) -> None:
         self._folder = folder
         python = ".".join(map(str, sys.version_info[:3]))
         own = own_digest() if folder is not None else ""
-        self._settings = "\0".join([own, python, table.torch, table.python, *sorted(entries)])
+        self._settings = "\0".join([own, python, table.torch, table.python, *settings])
         self._wrote = False
 
     def load_record(self, file: Path, project: Project) -> Record | None:

@@ -11,6 +11,7 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.rewrites.check.cache import Cache, key_of_fixes
 from fullgraph.rewrites.check.constructs import Table, known_versions, load_table
 from fullgraph.rewrites.check.examine import Examiner, Record
+from fullgraph.rewrites.check.facts import NO_FACTS, read_facts
 from fullgraph.rewrites.check.finding import CheckResult, Finding, Unreadable
 from fullgraph.rewrites.check.project import Project
 from fullgraph.rewrites.check.report import Found, findings_of
@@ -30,20 +31,22 @@ def check(
     ignore: Collection[str] = (),
     exclude: Collection[str] = (),
     entries: Collection[str] = (),
+    facts: str | os.PathLike[str] | None = None,
     fixes: bool = True,
     jobs: int = 1,
     cache: str | os.PathLike[str] | None = None,
 ) -> CheckResult:
     """Return the graph breaks and recompiles that the source under `paths` shows.
 
-    Nothing is imported or run. `torch` and `python` are the versions to check for, such as "2.13"
-    and "3.11"; by default the installed torch, else the one that the project requires. `strict`
-    adds findings that are likely, not proved. `select` and `ignore` are prefixes of codes,
-    `exclude` patterns of paths. `entries` name functions that run compiled though the source does
-    not show it, such as "pkg.module:step" or "pkg.module:Trainer.step". With `fixes=False` no edit
-    is looked for, which is faster. `jobs` is the number of processes. `cache` is a folder for what
-    was found in each file, which is read again while neither the file nor any that it depends on
-    changes.
+    Nothing is imported or run. `torch` and `python` are the versions to check for, such as
+    "2.13" and "3.11"; by default the installed torch, else the one that the project requires.
+    `strict` adds findings that are likely, not proved. `select` and `ignore` are prefixes of
+    codes, `exclude` patterns of paths. `entries` name functions that run compiled though the
+    source does not show it, such as "pkg.module:step" or "pkg.module:Trainer.step". `facts` is
+    a file of `fullgraph explain --facts`: expressions that were tensors in that run count as
+    tensors where the source does not show it. With `fixes=False` no edit is looked for, which
+    is faster. `jobs` is the number of processes. `cache` is a folder for what was found in each
+    file, which is read again while neither the file nor any that it depends on changes.
     """
     for entry in entries:
         if not all(entry.partition(":")):
@@ -51,11 +54,13 @@ def check(
     found = find_files(paths, exclude)
     table, version, running = _versions(torch, python, found.files[:1])
     names = {str(file.absolute()): str(file) for file in found.files}
-    store = Cache(Path(cache) if cache is not None else None, table, entries)
+    known_facts = read_facts(facts) if facts is not None else NO_FACTS
+    settings = [*sorted(entries), known_facts.digest]
+    store = Cache(Path(cache) if cache is not None else None, table, settings)
     project = Project(found.files)
     records = {file: store.load_record(file, project) for file in found.files}
     missing = [file for file, record in records.items() if record is None]
-    make = partial(Examiner, found.files, table, tuple(entries))
+    make = partial(Examiner, found.files, table, tuple(entries), facts=known_facts)
     count = max(1, min(jobs, len(missing) // FILES_PER_WORKER))
     with Workers(make, count) as workers:
         parts = split_by_size(missing, count)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fullgraph.rewrites.check.constructs import Table
 from fullgraph.rewrites.check.entries import find_entries
+from fullgraph.rewrites.check.facts import NO_FACTS, Facts
 from fullgraph.rewrites.check.finding import Fix
 from fullgraph.rewrites.check.interpreter import Interpreter
 from fullgraph.rewrites.check.project import Module, Project
@@ -45,9 +46,11 @@ class Examiner:
         table: Table,
         entries: Collection[str] = (),
         texts: Iterable[Source] = (),
+        facts: Facts = NO_FACTS,
     ) -> None:
         self._project = Project(files, texts)
-        self._interpreter = Interpreter(self._project)
+        self._facts = facts
+        self._interpreter = Interpreter(self._project, facts)
         self._table = table
         self._entries = entries
 
@@ -85,7 +88,7 @@ class Examiner:
             known = [one for one in found if may_have_edit(one, module)]
             if not known:
                 return [None] * len(found)
-            interpreter = Interpreter(self._project)
+            interpreter = Interpreter(self._project, self._facts)
             interpreter.values = {}
             for caller in callers:
                 self._run(interpreter, self._project.checked(caller))
@@ -100,7 +103,7 @@ class Examiner:
         except CannotRead:
             return {("", ""): 1_000_000}
         project = self._project.with_text(source)
-        interpreter = Interpreter(project)
+        interpreter = Interpreter(project, self._facts)
         self._run(interpreter, project.checked(path))
         places = places_of(interpreter.noted, self._table)
         found = findings_of(places, self._table, {str(path.absolute()): source.name})

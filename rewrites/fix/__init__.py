@@ -7,6 +7,7 @@ from fullgraph.rewrites.fix.offers import apply_offers, places_to_observe, propo
 from fullgraph.rewrites.fix.patched import patched
 from fullgraph.rewrites.fix.pipeline import FixStep, fix
 from fullgraph.rewrites.fix.results import FixResult, Suggestion, Unfixed
+from fullgraph.rewrites.fix.run_facts import record_facts
 
 __all__ = [
     "FixResult",
@@ -20,6 +21,7 @@ __all__ = [
     "patched",
     "places_to_observe",
     "propose",
+    "record_facts",
     "render",
     "render_diff",
     "source_files",

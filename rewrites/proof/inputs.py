@@ -27,6 +27,9 @@ def input_variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
     for change in _input_changes(special):
         yield transform_calls(calls, change)
     tensors = [leaf for leaf in _tensors_of(calls) if leaf.numel()]
+    if not all(leaf.is_floating_point() or leaf.is_complex() for leaf in tensors):
+        yield transform_calls(calls, _fill_with_least)  # such as a label that marks padding
+        yield transform_calls(calls, lambda x: -_fill_with_least(-x))
     if len(tensors) > 1:
         for index in range(min(len(tensors), 6)):
             for change in (torch.zeros_like, torch.neg, _to_ones):
@@ -159,8 +162,6 @@ def _input_changes(special: bool) -> Iterator[Change]:
     yield lambda x: x + 1
     yield lambda x: x - 1
     yield lambda x: x.flip(0) if x.dim() else x
-    yield lambda x: x.min().expand_as(x)
-    yield lambda x: x.max().expand_as(x)
     yield lambda x: x.flatten()[:1].expand(x.numel()).reshape(x.shape)
     yield _one_hot
     if special:
@@ -177,6 +178,11 @@ def _one_hot(x: torch.Tensor) -> torch.Tensor:
     new = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     new.view(-1)[0] = 1
     return new
+
+
+def _fill_with_least(x: torch.Tensor) -> torch.Tensor:
+    """Return a tensor full of its least element."""
+    return x if x.is_complex() else x.min().expand_as(x)
 
 
 def _put_last(value: float) -> Change:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import Any
 
+from fullgraph.rewrites.check.facts import span_of
 from fullgraph.rewrites.check.interpreter.attributes import Attributes
 from fullgraph.rewrites.check.interpreter.folding import OPERATORS, fold, identity, plain_result
 from fullgraph.rewrites.check.interpreter.operations import (
@@ -37,6 +38,7 @@ from fullgraph.rewrites.check.interpreter.values import (
     make_sequence,
     sequence_of,
     truth,
+    with_fact,
 )
 from fullgraph.rewrites.check.project import FunctionDefinition
 from fullgraph.rewrites.check.syntax import dotted
@@ -49,10 +51,20 @@ class Expressions(Attributes):
         self.burn()
         method = getattr(self, f"eval_{type(node).__name__}", None)
         value: Value = method(node) if method is not None else self.eval_parts(node)
+        if self.facts.tensors and self.frames:
+            value = self._with_fact(node, value)
         if self.values is not None:
             known = self.values.get(node)
             self.values[node] = value if known is None else join(known, value)
         return value
+
+    def _with_fact(self, node: ast.expr, value: Value) -> Value:
+        """Return a value as a run showed it."""
+        module = self.frame.module
+        if id(module) not in self.tensors:
+            self.tensors[id(module)] = self.facts.of(module.source)
+        dtype = self.tensors[id(module)].get(span_of(node))
+        return value if dtype is None else with_fact(value, dtype)
 
     def eval_parts(self, node: ast.AST) -> Value:
         """Evaluate the parts of an expression of another kind, whose value is unknown."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from fullgraph.rewrites.check.facts import Facts
 from fullgraph.rewrites.check.interpreter.annotations import value_of_annotation
 from fullgraph.rewrites.check.interpreter.evidence import Evidence, evidence_for
 from fullgraph.rewrites.check.interpreter.machine import FUEL, Env, Frame, Machine, OutOfFuel
@@ -39,8 +40,8 @@ NESTED_IN_INIT = 1
 class Interpreter(Statements):
     """The whole interpreter."""
 
-    def __init__(self, project: Project) -> None:
-        Machine.__init__(self, project)
+    def __init__(self, project: Project, facts: Facts) -> None:
+        Machine.__init__(self, project, facts)
         self.inner = {}
         self.contexts: dict[int, int] = {}
         self.written: dict[int, dict[str, Value]] = {}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from fullgraph.rewrites.check.facts import Facts, Span
 from fullgraph.rewrites.check.interpreter.values import (
     UNKNOWN,
     ClassObject,
@@ -65,8 +66,11 @@ class Frame:
 class Machine:
     """Names, notes and limits; the evaluation is added in layers on top."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, facts: Facts) -> None:
         self.project = project
+        self.facts = facts
+        self.tensors: dict[int, Mapping[Span, str]] = {}
+        """The facts of each module."""
         self.frames: list[Frame] = []
         self.noted: set[Note] = set()
         """What the running function and those that it calls noted."""

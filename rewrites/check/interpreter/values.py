@@ -182,6 +182,13 @@ def literal(value: object) -> Value:
     return FALSE if value is False else (Literal(value, type(value).__name__),)
 
 
+def with_fact(value: Value, dtype: str) -> Value:
+    """Return the value of an expression that was a tensor with such a dtype in a run."""
+    tensors = tuple(replace(one, proved=True) for one in value if isinstance(one, Tensor))
+    unknown = any(isinstance(one, Unknown) for one in value)
+    return tensors or ((Tensor(dtype=dtype),) if unknown else value)
+
+
 def join(*values: Value) -> Value:
     """Return a value with the alternatives of all."""
     first = values[0]
