@@ -21,9 +21,11 @@ _FACTORIES = {
     "randint",
 }
 """Functions of torch that compute nothing: a title names them only if nothing else is called."""
+_FUNCTION = "torch.autograd.Function"
+_TRANSFORMS = (_FUNCTION, "torch.func.", "torch.vmap", "a custom")
+"""Beginnings of names that come first: what they apply to is rarely at fault."""
 _SHORT = 60
 """Characters of the longest expression that stands for a script."""
-_FUNCTION = "torch.autograd.Function"
 _BREAK = "torch._dynamo.graph_break"
 _SIGNS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -34,6 +36,9 @@ _SIGNS = {
 
 def operators(text: str) -> tuple[str, ...]:
     """Return the distinct operators that a script's functions and classes call, in order.
+
+    Transforms, autograd functions and custom operators come first, and of an autograd function only
+    that it is applied.
 
     "torch.cat", "Tensor.exp", "numpy.percentile", "torch.autograd.Function.apply"; if they call
     nothing, the short expression that the only function returns, or Python's operators: "*". An
@@ -52,7 +57,7 @@ def operators(text: str) -> tuple[str, ...]:
         node
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        and node.name not in {"make_inputs", *custom}
+        and node.name not in {"make_inputs", *custom, *functions}
     ]
     nodes = [node for scope in scopes for node in ast.walk(scope)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
@@ -78,6 +83,7 @@ def operators(text: str) -> tuple[str, ...]:
     named += ["Tensor.__setitem__"] if writes else []
     named += filter(None, own)
     signs = [_SIGNS[type(node.op)] for node in nodes if isinstance(node, ast.BinOp)]
+    named.sort(key=lambda name: not name.startswith(_TRANSFORMS))
     named = named or [*_short_result(scopes)] or signs
     return tuple(dict.fromkeys(named or (names if len(names) == len(calls) else ())))
 

@@ -222,8 +222,8 @@ def test_a_custom_operator_is_named_by_what_it_does() -> None:
         torch.ops.own.fill.default(x.clone())
     """
     assert operators(dedent(text)) == (
-        "Tensor.clone",
         "a custom operator that mutates its arguments",
+        "Tensor.clone",
     )
 
 
