@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import io
 import json
 import os
 import pty
@@ -16,7 +15,6 @@ import sys
 import termios
 import textwrap
 import time
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import jsonschema
@@ -24,8 +22,8 @@ import pytest
 import torch
 
 from fullgraph.cli import main
-from fullgraph.compiler.isolation import run_isolated
 from fullgraph.diagnose.report import EXPLAIN
+from tests.command import fullgraph
 
 pytestmark = pytest.mark.compiles
 
@@ -99,23 +97,6 @@ def in_terminal(*args: object, interrupt_at: str | None = None) -> tuple[int, st
                 interrupt_at = None
     os.close(main_end)
     return process.wait(240), written.decode()
-
-
-def fullgraph(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The command in a fork of this process, which need not load torch again."""
-    command = list(map(str, args))
-
-    def job(emit: object) -> tuple[int, str, str]:
-        if cwd is not None:
-            os.chdir(cwd)
-            sys.path.insert(0, "")
-        with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
-            code = main(command)
-        return code, output.getvalue(), errors.getvalue()
-
-    outcome = run_isolated(job, where="fork", seconds=240)
-    assert outcome.value is not None, outcome
-    return subprocess.CompletedProcess(command, *outcome.value)
 
 
 def test_explain_shows_the_cause_at_its_expression(model: Path) -> None:

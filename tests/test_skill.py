@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fullgraph.cli import command_line
 from fullgraph.rewrites.check import Fix
+from tests.command import fullgraph
 
 pytestmark = [pytest.mark.compiles, pytest.mark.slow]
 
@@ -60,15 +59,11 @@ def test_the_workflow_is_as_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(MODEL)
 
     def exit_code(*arguments: str) -> int:
-        return start(*arguments).returncode
+        return fullgraph(*arguments, cwd=tmp_path).returncode
 
     def run(*arguments: str) -> tuple[int, dict[str, object]]:
-        done = start(*arguments, "--json")
+        done = fullgraph(*arguments, "--json", cwd=tmp_path)
         return done.returncode, json.loads(done.stdout)
-
-    def start(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fullgraph", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     code, before = run("explain", "net.py:build")
     assert code == 0

@@ -10,6 +10,7 @@ import torch
 from torch.testing import assert_close
 
 from fullgraph import FullgraphError, explain, fix
+from tests.command import fullgraph
 
 from ..harness import imported
 
@@ -103,17 +104,13 @@ def test_applying_needs_a_root_and_can_be_done_once(fixed):
         fixed.apply(roots=[Path(file).parent])
 
 
-def fullgraph(*args, cwd):
-    command = [sys.executable, "-m", "fullgraph", *args]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=200)
-
-
 def test_the_command_writes_and_then_finds_nothing(tmp_path):
     (tmp_path / "model.py").write_text(SOURCE)
     told = fullgraph("fix", "model.py:Model", "--diff", "--no-inductor", cwd=tmp_path)
     assert told.returncode == 1, told.stderr
     assert "+    return x * NOISE.detach()  # old" in told.stdout
-    done = fullgraph("fix", "model.py:Model", "--write", "--no-inductor", cwd=tmp_path)
+    write = [sys.executable, "-m", "fullgraph", "fix", "model.py:Model", "--write", "--no-inductor"]
+    done = subprocess.run(write, cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "x * NOISE.detach()  # old" in (tmp_path / "model.py").read_text()
     again = fullgraph("fix", "model.py:Model", "--diff", cwd=tmp_path)
