@@ -102,7 +102,7 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str
     values = values if max(len(check.got), len(check.expected)) <= _SHORT else ""
     match check.kind:
         case Kind.RESULT | Kind.METADATA:
-            result = what if what.startswith("the ") else f"the result{of}"
+            result = what if what.startswith("the ") else f"{_result_of(text)}{of}"
             told = f"wrong {_noun_of(check)} of {result}{values}"
             if check.aspect in _ELEMENTS:
                 told = f"wrong result{of}{values}"
@@ -157,8 +157,7 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
                 )
                 return f"{which} is {pair}."
             verb = "are" if check.aspect == "stride" else "is"
-            squeezed = "squeezed " if "squeeze().stride()" in text else ""
-            return f"The {_noun_of(check)} of the {squeezed}result {verb} {pair}."
+            return f"The {_noun_of(check)} of {_result_of(text)} {verb} {pair}."
         case Kind.GRADIENT:
             return f"The gradient of `{_place_of(text) or check.where}`{at} is {pair}."
         case Kind.MUTATION:
@@ -178,6 +177,11 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
     return (
         f"The script runs in eager. It raises under {compiled}: {_code(first_clauses(check.got))}."
     )
+
+
+def _result_of(text: str) -> str:
+    """Return what a script compares the metadata of."""
+    return "the squeezed result" if "squeeze().stride()" in text else "the result"
 
 
 def _noun_of(check: ScriptCheck) -> str:
