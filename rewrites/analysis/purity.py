@@ -85,9 +85,23 @@ def may_raise(site: Site, *nodes: cst.CSTNode, indices: bool = True) -> str:
             ):
                 numbers = (cst.Integer, cst.Float)
                 known = isinstance(one.right, numbers) and float(one.right.evaluated_value) != 0
+                known |= _is_size_of_some(site, one.right)
                 if not known and not (is_tensor(site, one.left) or is_tensor(site, one.right)):
                     return site.document.code(one)
     return ""
+
+
+def _is_size_of_some(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether a number is a size, `x.shape[0]` or `len(x)`, that was never zero."""
+    seen = site.observed(node)
+    if seen is None or not seen.is_number or not all(seen.values):
+        return False
+    match node:
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name("size" | "numel" | "dim"))):
+            return True
+    return isinstance(node, cst.Call) and site.callee_name(node) in ("len", "builtins.len")
 
 
 def _selects_safely(site: Site, node: cst.Subscript) -> bool:

@@ -22,6 +22,7 @@ Refuses: times that anything else reads, such as a condition or a result.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -36,7 +37,7 @@ from fullgraph.rewrites.analysis import (
     walk,
 )
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import dotted_name
+from fullgraph.rewrites.source import Replacement, dotted_name
 from fullgraph.rewrites.transforms.eager_only import run_in_eager_only
 from fullgraph.rewrites.transforms.outline import is_output_statement
 
@@ -44,6 +45,7 @@ _CLOCK = re.compile(
     r"time\.(time|perf_counter|monotonic|process_time|thread_time)(_ns)?"
     r"|datetime\.datetime\.(now|utcnow|today)"
 )
+_Statement = cst.SimpleStatementLine | cst.If
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -59,7 +61,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     kept = {name for one in timed for name in _names_kept(one)}
     state = {name.rpartition(".")[2] for name in kept if "." in name}
     return Rewrite(
-        {one: run_in_eager_only(site.document, one) for one in timed},
+        _guards(site, timed),
         "The compiled program measures no time; eager code does as before.",
         Applicability.UNSAFE,
         ("nobody needs times from inside the compiled program",),
@@ -68,16 +70,34 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
+def _guards(site: Site, timed: list[_Statement]) -> dict[cst.CSTNode, Replacement]:
+    """Return the edits that guard the statements, neighbours together."""
+    groups: list[list[_Statement]] = []
+    for one in timed:
+        block = site.document.parent(one)
+        body = list(getattr(block, "body", ()))
+        before = body[body.index(one) - 1] if one in body[1:] else None
+        if groups and before is groups[-1][-1] and not one.leading_lines:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    edits: dict[cst.CSTNode, Replacement] = {}
+    for first, *others in groups:
+        edits[first] = run_in_eager_only(site.document, first, *others)
+        edits |= {one: cst.RemoveFromParent() for one in others}
+    return edits
+
+
 def _reads_clock(site: Site, node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and bool(
         _CLOCK.fullmatch(site.document.qualified_name(node.func))
     )
 
 
-def _timed_statements(site: Site, function: cst.FunctionDef) -> list[cst.SimpleStatementLine]:
+def _timed_statements(site: Site, function: cst.FunctionDef) -> list[_Statement]:
     """Return the statements that only measure, keep or show times. Raises NotApplicable."""
-    lines = [one for one in walk(function.body) if isinstance(one, cst.SimpleStatementLine)]
-    timed: list[cst.SimpleStatementLine] = []
+    lines = list(_statements(site, function.body))
+    timed: list[_Statement] = []
     times: set[str] = set()
     while new := [
         one
@@ -102,8 +122,20 @@ def _timed_statements(site: Site, function: cst.FunctionDef) -> list[cst.SimpleS
     return sorted(timed, key=lines.index)
 
 
-def _names_kept(line: cst.SimpleStatementLine) -> set[str]:
+def _statements(site: Site, node: cst.CSTNode) -> Iterator[_Statement]:
+    """Yield the lines in a node; an `if` that only writes output is one statement."""
+    for child in node.children:
+        output = isinstance(child, cst.If) and is_output_statement(site, child)
+        if isinstance(child, cst.SimpleStatementLine) or (output and isinstance(child, cst.If)):
+            yield child
+        else:
+            yield from _statements(site, child)
+
+
+def _names_kept(line: _Statement) -> set[str]:
     """Return the variables and attributes that a line changes."""
+    if isinstance(line, cst.If):
+        return set()
     names = {_base_name(target) for target in _targets(line)} | set(names_mutated(line))
     match line.body[0]:
         case cst.Expr(value=cst.Call(func=cst.Attribute(value=kept, attr=cst.Name("append")))):
@@ -122,8 +154,10 @@ def _base_name(target: cst.BaseExpression) -> str:
     return dotted_name(target)
 
 
-def _only_keeps(site: Site, line: cst.SimpleStatementLine) -> bool:
+def _only_keeps(site: Site, line: _Statement) -> bool:
     """Return whether a line assigns a number to a name, or keeps or shows one."""
+    if isinstance(line, cst.If):
+        return True
     if len(line.body) != 1 or is_output_statement(site, line):
         return len(line.body) == 1
     match line.body[0]:

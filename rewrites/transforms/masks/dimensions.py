@@ -105,6 +105,30 @@ def is_table(site: Site, table: cst.BaseExpression, index: cst.BaseExpression) -
     return seen.dtypes <= {"int64", "int32"} and all(shape[:1] > (0,) for shape in whole.shapes)
 
 
+def value_of_element(assign: cst.Assign, target: cst.CSTNode) -> cst.BaseExpression:
+    """Return what `a, b = x, y` assigns to one of its targets; the whole value for others."""
+    pairs = _pairs(assign)
+    return next((value.value for one, value in pairs if one is target), assign.value)
+
+
+def target_of_element(assign: cst.CSTNode, value: cst.Element) -> cst.Name | None:
+    """Return the name that gets one of the values of `a, b = x, y`."""
+    pairs = _pairs(assign) if isinstance(assign, cst.Assign) else []
+    found = next((one.value for one, other in pairs if other is value), None)
+    return found if isinstance(found, cst.Name) else None
+
+
+def _pairs(assign: cst.Assign) -> list[tuple[cst.BaseElement, cst.BaseElement]]:
+    """Return the targets of `a, b = x, y` with their values."""
+    match assign:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple() as to)], value=cst.Tuple() as of
+        ):
+            plain = len(to.elements) == len(of.elements)
+            return list(zip(to.elements, of.elements, strict=True)) if plain else []
+    return []
+
+
 def only_index(node: cst.Subscript) -> cst.BaseExpression | None:
     """Return the only index of a subscript; None if there are several, or slices."""
     match node.slice:

@@ -218,9 +218,12 @@ class Flow:
         """Return whether a binding stores selected elements."""
         if binding in self.bound:
             return True
+        inside: cst.CSTNode = binding
         for one in self.site.document.ancestors(binding):
             if isinstance(one, cst.Assign):
-                return self.is_selected(one.value)
+                return self.is_selected(extent.value_of_element(one, inside))
+            if isinstance(one, cst.Element):
+                inside = one
             if not isinstance(one, cst.Element | cst.Tuple | cst.AssignTarget):
                 return False
         return False
@@ -256,6 +259,11 @@ class Flow:
                 return node, self._sink_of_assignment(node, parent)
             case cst.Subscript() if parent.value is node and self._is_selected_subscript(parent):
                 return self._outermost_selected(parent)
+            case cst.Element():
+                outer = self.site.document.parent(self.site.document.parent(parent))
+                target = extent.target_of_element(outer, parent)
+                if target is not None:
+                    return node, BindSink(target)
             case cst.Index():
                 table = self.site.document.parent(self.site.document.parent(parent))
                 if isinstance(table, cst.Subscript) and self._is_gather(table, node):

@@ -66,8 +66,8 @@ FIXED = [
         "torch.where(x.sum() > 0, x * 3, x - 1))\nreturn y",
     ),
     (
-        "return torch.relu(x if x.sum() > 0 else -x)  # sign",
-        "return torch.relu(torch.where(x.sum() > 0, x, -x))  # sign",
+        "return torch.relu(x * (1 / len(x)) if x.sum() > 0 else -x)  # sign",
+        "return torch.relu(torch.where(x.sum() > 0, x * (1 / len(x)), -x))  # sign",
     ),
     (
         "# scaled\ny = 1 + (x / x.norm() if x.norm() > 0 else x)\nreturn y",

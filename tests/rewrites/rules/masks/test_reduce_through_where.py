@@ -121,6 +121,10 @@ def test_reductions():
 
 FOLLOWED = [
     (
+        "a, b = x[m], y[m]\nreturn (a * b).sum()",
+        "a, b = torch.where(m, x, 0), torch.where(m, y, 0)\nreturn (a * b).sum()",
+    ),
+    (
         "diff = x - y\ndiff = diff[m]\nreturn diff.abs().mean()",
         "diff = x - y\ndiff = torch.where(m, diff, 0)\nreturn diff.abs().sum() / m.sum()",
     ),

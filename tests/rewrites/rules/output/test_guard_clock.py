@@ -42,7 +42,13 @@ def test_left_alone(body):
         ),
         (
             "a = time.time()\nb = time.time() - a\nstats.append(b / 2)",
-            f"{GUARD}a = time.time()\n{GUARD}b = time.time() - a\n{GUARD}stats.append(b / 2)",
+            f"{GUARD}a = time.time()\n    b = time.time() - a\n    stats.append(b / 2)",
+        ),
+        (
+            "a = time.time()\nx = x + 1\nstats.append(time.time() - a)\n"
+            "if len(stats) > 9:\n    print(sum(stats))",
+            f"{GUARD}a = time.time()\nx = x + 1\n{GUARD}stats.append(time.time() - a)\n"
+            "    if len(stats) > 9:\n        print(sum(stats))",
         ),
     ],
 )
