@@ -9,6 +9,11 @@ from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.operators import Operation
 from fullgraph.rewrites.transforms.masks.reads import Read
 
+_AFTER_ONE_OPTION = frozenset(
+    {"norm", "normalize", "cosine_similarity", "take_along_dim", "quantile", "nanquantile"}
+)
+"""Operations whose dimension is the second option."""
+
 
 def other_dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
     """Return how many dimensions selected elements have besides the one that the mask selects
@@ -47,7 +52,7 @@ def _observed_numbers(site: Site, node: cst.BaseExpression) -> set[object]:
 
 def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
     """Return whether a call only combines elements along dimensions after the mask's."""
-    found = _reduced_dimensions(made)
+    found = reduced_dimensions(made)
     if found is None:
         return False
     rest = other_dims(site, first, made.tensor) + (made.name == "unsqueeze")
@@ -63,16 +68,21 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
 
 def covers_mask_dims(site: Site, first: Read, made: Operation, axis: int) -> bool:
     """Return whether a reduction covers the mask's dimensions, as far as they are literals."""
-    found = _reduced_dimensions(made)
+    found = reduced_dimensions(made)
     count = other_dims(site, first, made.tensor) + 1
     return found is None or axis in [dim % count for dim in found]
 
 
-def _reduced_dimensions(made: Operation) -> tuple[int, ...] | None:
+def reduced_dimensions(made: Operation) -> tuple[int, ...] | None:
     """Return the dimensions that an operation reduces; None if they are not literals."""
-    place = 1 if made.name in ("norm", "normalize", "cosine_similarity", "take_along_dim") else 0
+    return ops.integer_literals(dimension_option(made))
+
+
+def dimension_option(made: Operation) -> cst.BaseExpression | None:
+    """Return the option that gives the dimensions that an operation reduces."""
+    place = 1 if made.name in _AFTER_ONE_OPTION else 0
     place += made.name == "cosine_similarity" and made.method is False
-    return ops.integer_literals(made.argument("dim", place) or made.argument("axis", 99))
+    return made.argument("dim", place) or made.argument("axis", 99)
 
 
 def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> bool:

@@ -52,6 +52,8 @@ NEUTRAL = {
     "nanmean": "nan",
     "nanmedian": "nan",
     "median": "nan",
+    "quantile": "nan",
+    "nanquantile": "nan",
     "std": "",
     "var": "",
 }

@@ -8,6 +8,7 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable
 from fullgraph.rewrites.source import build_expression, with_keyword
+from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
@@ -33,17 +34,17 @@ class ReductionWriter:
             return self._rewrite_variance(end)
         if name in ("max", "min") and made.options:
             self._require_values_only(made.call)
-        if name in ("max", "min", "amax", "amin", "median"):
+        if name in ("max", "min", "amax", "amin", "median", "quantile", "nanquantile"):
             self.assumes["the mask selects an element: with none, the original raises"] = None
         if name in ("median", "nanmedian") and made.options:
             raise NotApplicable(
                 f"`{name}` of a dimension gives indices among the selected elements"
             )
-        if name == "median":
+        if name in ("median", "quantile"):
             self.assumes["nothing that is selected is NaN"] = None
-            name = "nanmedian"
+            name = f"nan{name}"
         filled = self.text.with_neutral_padding(root, ops.NEUTRAL[made.name])
-        dims = ops.integer_literals(made.argument("dim", 0) or made.argument("axis", 99))
+        dims = extent.reduced_dimensions(made)
         inner = self._is_over_mask_alone(root, dims)
         if name == "mean" and inner:
             total = self._reduction_call(end, filled, "sum")
@@ -100,7 +101,9 @@ class ReductionWriter:
         first, made = self.flow.first, end.operation
         if first.dims == 1 or not made.options:
             return
-        given = made.argument("dim", 0) or made.argument("axis", 99)
+        given = extent.dimension_option(made)
+        if given is None and made.name in ("quantile", "nanquantile"):
+            return  # of all elements
         dims = ops.integer_literals(given)
         if dims is None or len(made.options) > 1:
             raise NotApplicable("its dimensions are not spelled out")

@@ -314,6 +314,7 @@ def test_standard_deviation_of_nothing_one_and_some():
         ("return x[m].max()", "the mask selects an element"),
         ("return x[:, m[0]].min(dim=1).values", "the mask selects an element"),
         ("return x[m].median()", "nothing that is selected is NaN"),
+        ("return torch.quantile(x[m], 0.25)", "nothing that is selected is NaN"),
         ("return x.half()[m].mean()", "the sum fits in float16"),
     ],
 )
