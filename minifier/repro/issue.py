@@ -68,7 +68,8 @@ def issue(found: CheckedScript) -> str:
     if failure is None or check is None:
         return ""
     backend = backend_of(found.text) or failure.rung
-    describe = [summarize(check, backend, found.text), _name_stage(backend, found.outcomes)]
+    stage = _name_stage(backend, found.outcomes, found.text)
+    describe = [summarize(check, backend, found.text), stage]
     culprit = found.bisection.culprit
     if culprit is not None:
         describe.append(describe_culprit(culprit, found.ops_aten))
@@ -76,7 +77,7 @@ def issue(found: CheckedScript) -> str:
         title_of(check, backend, subjects(found.text, backend), found.text),
         f"### 🐛 Describe the bug\n\n{' '.join(filter(None, describe))}",
         f"```python\n{found.text.rstrip()}\n```",
-        _backend_table(found.outcomes),
+        _backend_table(found.outcomes, found.text),
         f"### Error logs\n\n```\n{_error_of(found.ran, failure)}\n```",
         f"### Versions\n\n```\n{versions()}\n```",
     ]
@@ -133,15 +134,18 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str
 
 def _call_of(backend: str, text: str) -> str:
     """Return the call of `torch.compile` with the options that a script gives."""
-    options = [f'backend="{backend}"']
-    options += [
+    return f"torch.compile({', '.join([words_for(backend), *_other_options(text)])})"
+
+
+def _other_options(text: str) -> list[str]:
+    """Return the options that a script gives `torch.compile` beside the backend."""
+    return [
         f"{keyword.arg}={keyword.value.value!r}"
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.compile"
         for keyword in node.keywords
         if keyword.arg != "backend" and isinstance(keyword.value, ast.Constant)
     ]
-    return f"torch.compile({', '.join(options)})"
 
 
 def summarize(check: ScriptCheck, backend: str, text: str) -> str:
@@ -203,7 +207,7 @@ def _place_of(text: str) -> str:
     return made[-1] if made and "compile" not in made[-1] else ""
 
 
-def _name_stage(backend: str, outcomes: Mapping[str, str]) -> str:
+def _name_stage(backend: str, outcomes: Mapping[str, str], text: str) -> str:
     """Return a sentence on the stage that fails: the first one whose backend does."""
     below = takewhile(lambda name: name != words_for(backend), outcomes)
     good = [name for name in below if outcomes[name] == PASSES]
@@ -211,7 +215,8 @@ def _name_stage(backend: str, outcomes: Mapping[str, str]) -> str:
     if stage is None or not good:
         return ""
     if len(good) == 1:
-        alone = f'It fails with `backend="{backend}"` already, which runs {stage} alone.'
+        options = ", ".join([words_for(backend), *_other_options(text)])
+        alone = f"It fails with `{options}` already, which runs {stage} alone."
         return alone if backend == "eager" else ""
     return f"The script passes with `{good[-1]}`, so the failure begins in {stage}."
 
@@ -231,13 +236,15 @@ def describe_culprit(culprit: Culprit, ops_aten: int) -> str:
     return f"It passes if {what}Inductor's `{culprit.part}` is left out."
 
 
-def _backend_table(outcomes: Mapping[str, str]) -> str:
-    """Return the outcomes of the script as a Markdown table; "" if there are none."""
+def _backend_table(outcomes: Mapping[str, str], text: str) -> str:
+    """Return the outcomes of a script as a Markdown table; "" if there are none."""
     if not outcomes:
         return ""
     told = {name: _shorten_outcome(words) for name, words in outcomes.items()}
     rows = [f"| {f'`{name}`' if '=' in name else name} | {told[name]} |" for name in outcomes]
-    return "\n".join(["| `torch.compile` | the script |", "|---|---|", *rows])
+    options = ", ".join(_other_options(text))
+    head = f"`torch.compile(…, {options})`" if options else "`torch.compile`"
+    return "\n".join([f"| {head} | the script |", "|---|---|", *rows])
 
 
 def _shorten_outcome(words: str) -> str:

@@ -82,6 +82,10 @@ class _Search:
     def fails(self, report: Future[Report]) -> bool:
         return report.result().verdict(self.oracle.expected) is Verdict.SAME
 
+    def passes(self, report: Future[Report]) -> bool:
+        """Return whether the candidate ran as in eager, and did not fail in another way."""
+        return report.result().verdict(self.oracle.expected) is Verdict.PASSES
+
     def find_fixing(self, parts: Sequence[Subsystem]) -> Iterator[Subsystem]:
         """Yield each subsystem that alone makes the case pass when it is disabled.
 
@@ -97,7 +101,7 @@ class _Search:
             else:
                 high = middle
         for part in (parts[low], *parts[:low], *parts[high:]):
-            if not self.fails(self.run_without([part])):
+            if self.passes(self.run_without([part])):
                 yield part
 
 

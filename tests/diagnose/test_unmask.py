@@ -6,6 +6,7 @@ from torch import nn
 
 from fullgraph.diagnose.causes.places import place_of
 from fullgraph.diagnose.unmask import UnmaskResult, unmask
+from fullgraph.diagnose.unmask.replacements import spell_value
 from tests.diagnose import hiding
 from tests.diagnose.unmasking import expression, search, traced
 
@@ -188,3 +189,9 @@ def test_a_trial_that_is_lost_is_said():
     rounds = list(unmask(first, lambda trial: lost))
     assert rounds[-1].stopped == "nothing new"
     assert "signal 11" in rounds[-1].blocked[0].reason
+
+
+def test_containers_are_written_as_displays():
+    objects: dict[str, object] = {}
+    assert spell_value({"a": [1, X], 2: (-0.5,)}, "v", objects) == "{'a': [1, v_0_1], 2: (-0.5,)}"
+    assert objects == {"v_0_1": X}

@@ -19,8 +19,9 @@ A loop over `(counts > 0).nonzero()` likewise, also where the index is `k[0]` or
 
 Unsafe: it assumes that a round for an index that does not occur changes nothing, which costs time.
 
-Refuses: loops in which the index goes elsewhere than into subscripts and comparisons, and loops in
-which no list of modules and no mask says how many indices there are.
+Refuses: loops in which the index goes elsewhere than into subscripts and comparisons, those that
+neither compare nor index a tensor with it, and those in which no list of modules and no mask says
+how many indices there are.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     index = _Index(site, known)
     if not index.follow(cst.ensure_type(loop.target, cst.Name)):
         return Refusal(f"`{index.elsewhere}` takes the index itself")
+    if not index.selects:
+        return Refusal("a round does something also for an index that does not occur")
     count = index.modules or _length_of_mask(site, call)
     if count is None:
         return Refusal("nothing says how many indices there are")
@@ -126,6 +129,8 @@ class _Index:
     edits: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
     modules: cst.BaseExpression | None = None
     """The list of modules or parameters that it indexes."""
+    selects: bool = False
+    """Whether a tensor is compared with it or indexed by it, so that a round may find nothing."""
     elsewhere: str = ""
     """The code of a use that needs the tensor."""
 
@@ -157,6 +162,7 @@ class _Index:
             case cst.Index():
                 return self._follow_subscript(use, node, single)
             case cst.ComparisonTarget() | cst.Comparison():
+                self.selects = True
                 return True
             case cst.Arg() if self.site.callee_name(document.parent(parent)) == "int":
                 return True
@@ -175,6 +181,7 @@ class _Index:
             return True
         if seen is None or not seen.is_tensor:
             return self._stop(subscript)
+        self.selects = True
         if single:
             name = cst.ensure_type(use, cst.Name)
             squeezed = document.parents.get(document.parent(subscript))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from textwrap import dedent
 
 import pytest
@@ -81,6 +82,10 @@ def test_values_are_those_of_the_script_and_nothing_is_cut() -> None:
     text = tracker.issue(found())
     assert "371" not in text and "814" not in text  # of the whole program
     assert "…" not in text and "dynamo" not in text.partition("### Versions")[0]
+    dynamic = SCRIPT.replace('backend="inductor"', 'backend="inductor", dynamic=True')
+    assert dynamic != SCRIPT
+    table = "| `torch.compile(…, dynamic=True)` | the script |"
+    assert table in tracker.issue(replace(found(), text=dynamic))
 
 
 def test_titles_say_what_is_wrong() -> None:
