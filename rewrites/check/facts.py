@@ -97,6 +97,8 @@ def _digest_of_text(source: Source) -> str:
 
 def _kind_of(seen: ValueSummary) -> str:
     """Return the kind of the dtypes, if they are of one."""
-    kinds = {name.rstrip("0123456789").removeprefix("b").removeprefix("u") for name in seen.dtypes}
-    kind = kinds.pop() if len(kinds) == 1 else ""
-    return {"ool": "bool"}.get(kind, kind if kind in ("float", "int") else "")
+    kinds = {
+        "bool" if one.is_bool else "float" if one.is_float else "int" if "int" in one.dtype else ""
+        for one in seen.tensors
+    }
+    return kinds.pop() if len(kinds) == 1 else ""

@@ -239,8 +239,8 @@ def _reason_without_edit(
     ]
     answer = state.offers.get(cause_key(cause))
     if failed:
-        edits = [one for one in answer.refusals if "FG9" not in one[:3]] if answer else []
-        return "; ".join([*edits[:1], failed[-1]])
+        refusals = [one for one in answer.refusals if not one.startswith("FG9")] if answer else []
+        return "; ".join([*refusals[:1], failed[-1]])
     if read_source(cause.position.file) is None:
         return f"the source of {cause.position.file} cannot be read"
     if not is_user_code(cause.position.file):
