@@ -32,7 +32,7 @@ _LINE = 200
 """Characters of the longest line that is shown."""
 _SHORT = 40
 """Characters of a value in a title."""
-_ERROR = re.compile(r"""[A-Za-z_][\w.]*: |.*: got \w+\(['"]""")
+_ERROR = re.compile(r"""[A-Za-z_][\w.]*: |.*: got \w+\(['"]|.* failed to run FX node """)
 """The beginning of a line in a traceback that tells an exception, or the one that it wraps."""
 _ELEMENTS = ("nan", "infinite", "value")
 """Aspects of one element of a result."""
@@ -276,7 +276,7 @@ def shorten_traceback(text: str) -> str:
     if len(starts) > _FRAMES + 2:
         count = len(starts) - _FRAMES - 1
         cut = lines[starts[1] : starts[-_FRAMES]]
-        errors = [line for line in cut if _ERROR.match(line)][-2:]
+        errors = [line for line in cut if _ERROR.match(line)][-3:]
         lines[starts[1] : starts[-_FRAMES]] = [f"  [{count} frames are left out]", *errors]
     if len(lines) > 2 * _ENDS:
         lines[_ENDS:-_ENDS] = [f"[{len(lines) - 2 * _ENDS} lines are left out]"]

@@ -296,10 +296,12 @@ def test_a_traceback_is_shortened_and_tells_no_home() -> None:
     ]
     last = '  File "/home/me/model.py", line 3, in g\n    code'
     frames.insert(9, "torch._dynamo.exc.Unsupported: no rule")
-    frames.insert(10, "    )), **{}): got RuntimeError('no rule either " + "x" * 300)
+    frames.insert(10, "  Dynamo failed to run FX node with fake tensors: call_function stack(*(")
+    frames.insert(11, "    )), **{}): got RuntimeError('no rule either " + "x" * 300)
     text = "\n".join(["Traceback (most recent call last):", *frames, last, "KeyError: 3"])
     short = tracker.shorten_traceback(text)
-    assert "Unsupported: no rule" in short and "RuntimeError('no rule either" in short
+    assert "Unsupported: no rule" in short and "call_function stack" in short
+    assert "RuntimeError('no rule either" in short
     assert "/home/me" not in short and short.count("File") == 7
     assert 'File "torch/a0.py"' in short and "[24 frames are left out]" in short
     assert short.endswith("KeyError: 3") and 'File "torch/a29.py"' in short
