@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+FILES = {path.stem: path for path in HERE.glob("*/*.py")}
+"""The files by their names, which are those of the rows."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,11 @@ class Situation:
 
     @property
     def file(self) -> Path:
-        return HERE / f"{self.name}.py"
+        return FILES[self.name]
 
     def build(self) -> tuple[Callable[..., Any], tuple[Any, ...], list[tuple[Any, ...]]]:
         """Return the module or function, its inputs, and those of further calls."""
-        module = import_module(f"{__name__}.{self.name}")
+        module = import_module(f"{__name__}.{self.file.parent.name}.{self.name}")
         return *module.build(), list(getattr(module, "build_calls", ()))
 
     def lines_of(self, text: str) -> set[int]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+FILES = {path.stem: path for path in HERE.glob("*/*.py")}
+"""The files by their names, which are those of the rows."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Report:
 
     @property
     def file(self) -> Path:
-        return HERE / f"{self.name}.py"
+        return FILES[self.name]
 
     @property
     def is_control(self) -> bool:
@@ -40,7 +42,7 @@ class Report:
     def build(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Return the module and its inputs."""
         found: tuple[Callable[..., Any], tuple[Any, ...]]
-        found = import_module(f"{__name__}.{self.name}").build()
+        found = import_module(f"{__name__}.{self.file.parent.name}.{self.name}").build()
         return found
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fullgraph.rewrites.check import check
 
-FIELD = sorted((Path(__file__).parents[3] / "benchmarks/field").glob("*.py"))
+FIELD = sorted((Path(__file__).parents[3] / "benchmarks/field").glob("*/*.py"))
 TEXTS = [path.read_text(encoding="utf-8") for path in FIELD]
 
 
