@@ -61,8 +61,8 @@ def _resized(tree: SourceTree, size: str) -> Iterator[Changes]:
             sizes = sizes[-1:]
         flat = [
             element.value
-            for size in sizes
-            for element in (size.elements if isinstance(size, cst.Tuple) else [cst.Element(size)])
+            for each in sizes
+            for element in (each.elements if isinstance(each, cst.Tuple) else [cst.Element(each)])
         ]
         same = [one for one in flat if isinstance(one, cst.Integer) and one.value == size]
         edits = [replace_expression(tree, one, _SIZE).changes for one in same]

@@ -34,20 +34,21 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Definitions, Site, find_definitions
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression
+from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 
-_INDICES = ("nonzero", "unique", "where", "argwhere")
 _SAME = ("tolist", "flatten", "ravel", "view", "reshape", "squeeze", "unbind", "cpu")
 _LISTS = ("torch.nn.modules.container.ModuleList", "torch.nn.modules.container.ParameterList")
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = site.node
+    nonzero = parse_nonzero(site, call)
     if not isinstance(call, cst.Call):
         return None
-    if site.callee_name(call).rpartition(".")[2] not in _INDICES:
+    if nonzero is None and site.callee_name(call).rpartition(".")[2] != "unique":
         return None
     known = find_definitions(site.document, call)
-    found = _find_loop(site, known, call)
+    found = _find_loop(site, known, call) if known is not None else None
     if known is None or found is None or not isinstance(found[0].target, cst.Name):
         return None
     loop, line = found
@@ -56,7 +57,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(f"`{index.elsewhere}` takes the index itself")
     if not index.selects:
         return Refusal("a round does something also for an index that does not occur")
-    count = index.modules or _length_of_mask(site, call)
+    seen = site.observed(nonzero[0]) if nonzero is not None else None
+    count = index.modules
+    if count is None and nonzero is not None and seen is not None and seen.dims == {1}:
+        count = nonzero[0]
     if count is None:
         return Refusal("nothing says how many indices there are")
     limit = build_expression("range(len({all}))", all=count.deep_clone())
@@ -72,14 +76,14 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _find_loop(
-    site: Site, known: Definitions | None, call: cst.Call
+    site: Site, known: Definitions, call: cst.Call
 ) -> tuple[cst.For, cst.CSTNode | None] | None:
     """Return the loop over the indices, and the line that gives them a name, if one does."""
     document = site.document
     node = _outermost(site, call)
     parent = document.parent(node)
     line: cst.CSTNode | None = None
-    if isinstance(parent, cst.Assign) and known is not None and len(parent.targets) == 1:
+    if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
         uses = known.uses(parent.targets[0].target)
         line = document.statement(parent)
         alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
@@ -105,19 +109,6 @@ def _outermost(site: Site, node: cst.CSTNode) -> cst.CSTNode:
             node = parent
         else:
             return node
-
-
-def _length_of_mask(site: Site, call: cst.Call) -> cst.BaseExpression | None:
-    """Return the mask of one dimension whose true elements are the indices."""
-    method = isinstance(call.func, cst.Attribute) and site.callee_name(call).startswith(
-        "torch.Tensor."
-    )
-    mask = call.func.value if method and isinstance(call.func, cst.Attribute) else None
-    if mask is None and call.args:
-        mask = call.args[0].value
-    seen = site.observed(mask) if mask is not None else None
-    unique = site.callee_name(call).endswith("unique")
-    return mask if seen is not None and seen.dims == {1} and not unique else None
 
 
 @dataclass
@@ -155,9 +146,8 @@ class _Index:
         match parent:
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as again)]):
                 if again.value == name:
-                    self.edits = {
-                        old: new for old, new in self.edits.items() if old is not node
-                    } | {document.statement(parent): cst.RemoveFromParent()}
+                    self.edits.pop(node, None)
+                    self.edits[document.statement(parent)] = cst.RemoveFromParent()
                 return self.follow(again)
             case cst.Index():
                 return self._follow_subscript(use, node, single)

@@ -245,10 +245,12 @@ class WhereWriter:
         The branches themselves may be run again in a loop, but they will assign.
         """
         aliases = {dotted_name(value) for value in values} | {key}
-        after = [one for one in branches.after(self.site) if one is not branches.node]
-        others = [one.deep_remove(branches.node) for one in after]
-        rest = [one for one in others if isinstance(one, cst.CSTNode)]
-        changed = aliases & set(names_mutated(*rest))
+        after = branches.after(self.site)
+        changed = aliases & set(names_mutated(*after))
+        if changed:
+            others = [one.deep_remove(branches.node) for one in after if one is not branches.node]
+            rest = [one for one in others if isinstance(one, cst.CSTNode)]
+            changed &= set(names_mutated(*rest))
         if changed - {""}:
             raise NotApplicable(f"`{min(changed - {''})}` is changed in place later")
 
