@@ -18,7 +18,7 @@ def eager_condition(document: Document) -> str:
 
 
 def run_in_eager_only(document: Document, *statements: cst.BaseStatement) -> cst.If:
-    """Return neighbouring statements under a guard that is false while compiling."""
+    """Return consecutive statements under `if not torch.compiler.is_compiling():`."""
     first = statements[0]
     return cst.If(
         build_expression(eager_condition(document)),

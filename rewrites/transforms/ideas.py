@@ -8,7 +8,7 @@ from fullgraph.rewrites.rule import Applicability, Rewrite
 
 
 def idea_for(site: Site) -> Rewrite:
-    """Return the best advice for a cause as a rewrite without an edit."""
+    """Return the best advice on the graph break at a site, as a rewrite without an edit."""
     code = site.document.code
     usage = Usage(code(site.node).strip(), code(site.statement).strip())
     advice = advise(Category(site.category), usage)[0]

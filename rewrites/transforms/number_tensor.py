@@ -11,14 +11,20 @@ from fullgraph.rewrites.source import Document, Replacement
 
 
 def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
-    """Return the code of a 0-d tensor that loses no digits of a literal."""
+    """Return code that makes a 0-d tensor of a literal.
+
+    A float becomes float64, so that it loses no digits.
+    """
     torch = document.imported_name("torch") or "torch"
     dtype = f", dtype={torch}.float64" if isinstance(number, cst.Float) else ""
     return f"{torch}.tensor({document.code(number)}{dtype})"
 
 
 def rewrite_as_tensor(replacements: Mapping[cst.CSTNode, Replacement], name: str) -> Rewrite:
-    """Return the rewrite that makes the variable `name` a tensor, with what that assumes."""
+    """Return a rewrite that keeps the number in the variable `name` as a tensor.
+
+    `replacements` are its edits. The rewrite lists what it assumes of the readers of `name`.
+    """
     return Rewrite(
         replacements,
         f"`{name}` is an input of the graph and no longer a constant of it.",

@@ -31,11 +31,14 @@ class RandomDraw:
     """Module whose random stream it draws from: "random" or "numpy.random"."""
 
     traced: bool = False
-    """Whether Dynamo traces the call, and draws before the graph runs."""
+    """Whether Dynamo traces the call; the number is then drawn before the graph runs."""
 
     @property
     def stays_traced(self) -> bool:
-        """Whether compiled code draws the number; Inductor of 2.13 reads a float64 as float32."""
+        """Whether the call can stay as it is, for Dynamo to trace.
+
+        Not if it draws a float: Inductor of torch 2.13 reads a float64 as float32.
+        """
         return self.traced and not self.is_float
 
     @property
@@ -45,7 +48,7 @@ class RandomDraw:
 
 
 def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
-    """Return the draw of a call that draws one number; None for any other node."""
+    """Return `node` as a RandomDraw; None unless it is a call that draws one number."""
     if not isinstance(node, cst.Call):
         return None
     name = site.callee_name(node).replace("random.Random.", "random.")

@@ -37,7 +37,10 @@ Definitions = list[cst.BaseStatement]
 
 
 def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpression, Definitions]:
-    """Return the call of an operator that draws the number, and the definitions it needs."""
+    """Return a call that replaces `draw.call`, and the definitions of the operator it calls.
+
+    Raises NotApplicable if an argument is not an int or a float.
+    """
     document = site.document
     torch = document.imported_name("torch") or "torch"
     decorator = find_decorator(document, _DECORATOR)
@@ -82,7 +85,10 @@ def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpressi
 def add_definitions(
     document: Document, edits: dict[cst.CSTNode, Replacement], definitions: Definitions
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return `edits` with the definitions inserted after the imports of the file."""
+    """Return `edits` with the definitions inserted after the imports of the file.
+
+    Raises NotApplicable if the file imports nothing.
+    """
     body = document.module.body
     imports = [one for one in body if isinstance(one, cst.SimpleStatementLine) and _is_import(one)]
     if not imports:
@@ -91,7 +97,10 @@ def add_definitions(
 
 
 def _operator_name(site: Site, call: cst.Call) -> str:
-    """Return an unused name; draws in functions of one name get different names."""
+    """Return an unused name for the operator that replaces `call`.
+
+    Draws in functions of the same name get different names.
+    """
     document = site.document
     function = document.function_name(call)
     same = [
@@ -105,7 +114,10 @@ def _operator_name(site: Site, call: cst.Call) -> str:
 
 
 def _names_read(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:
-    """Yield the names and attribute chains in the arguments of a call."""
+    """Yield the names and attribute chains in the arguments of a call.
+
+    Raises NotApplicable if an argument is starred, or contains a call or a subscript.
+    """
     for arg in call.args:
         if arg.star:
             raise NotApplicable("its arguments are not spelled out")
@@ -113,7 +125,10 @@ def _names_read(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute
 
 
 def _dotted_operands(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
-    """Yield the names and dotted paths in arguments; raise NotApplicable for calls."""
+    """Yield the names and attribute chains in an argument.
+
+    Raises NotApplicable if it contains a call or a subscript.
+    """
     if isinstance(node, cst.Name | cst.Attribute) and dotted_name(node):
         if dotted_name(node) not in ("None", "True", "False"):
             yield node

@@ -30,7 +30,7 @@ _ACCEPTS_SCALAR_TENSOR = word_set(
     where xlogy
     """
 )
-"""Operations in which a 0-d tensor does what a number does."""
+"""Operations that give the same result for a 0-d tensor as for a number."""
 _CLAMPS = word_set("clamp clamp_ clip clip_")
 _BOUNDS = {"clamp_min": "min", "clamp_max": "max", "clamp_min_": "min", "clamp_max_": "max"}
 _WITH_ALPHA = word_set("add add_ sub sub_ subtract subtract_")
@@ -49,7 +49,10 @@ _ABOVE_ZERO = ("log", "log2", "log10", "log1p")
 
 
 def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
-    """Replace a number that is the argument of a call by a tensor. Raises NotApplicable."""
+    """Edit a call so that `arg` may be a 0-d tensor in place of the number.
+
+    Raises NotApplicable if the call needs a number.
+    """
     call = uses.document.parent(arg)
     if not isinstance(call, cst.Call):
         raise NotApplicable("a tensor cannot stand where the number is used")
@@ -82,7 +85,10 @@ def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
 def _rewrite_operation(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, operation: str
 ) -> None:
-    """Rewrite a torch operation that takes the number. Raises NotApplicable."""
+    """Edit a call of a torch operation so that `arg` may be a 0-d tensor.
+
+    Raises NotApplicable if the operation needs a number.
+    """
     keyword = arg.keyword.value if arg.keyword is not None else ""
     others = [one.value for one in call.args if one is not arg and one.keyword is None]
     if isinstance(call.func, cst.Attribute) and uses.is_tensor(call.func.value):
@@ -127,7 +133,11 @@ def _rewrite_operation(
 def _rewrite_roll(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
 ) -> None:
-    """Rewrite `x.roll(n, 0)` to `x.index_select(0, (torch.arange(len(x)) - n) % len(x))`."""
+    """Rewrite `x.roll(n, 0)` to `x.index_select(0, (torch.arange(len(x)) - n) % len(x))`.
+
+    `owner` is `x`; None for the function `torch.roll`. Raises NotApplicable if `x` was not observed
+    or several dimensions are rolled.
+    """
     plain = [one.value for one in call.args if one.keyword is None]
     named = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
     given = dict(
@@ -158,7 +168,7 @@ def _rewrite_roll(
 def _cast_beside_number(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, others: list[cst.BaseExpression]
 ) -> None:
-    """Cast the number in `torch.where(mask, n, 0.0)`, where both values are numbers."""
+    """Cast `n` in `torch.where(mask, n, 0.0)` to the dtype that the two numbers result in."""
     kinds = [kind for one in others if (kind := uses.kind(one)) is not None]
     if len(kinds) != 1:
         raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
@@ -168,7 +178,10 @@ def _cast_beside_number(
 def _rewrite_clamp(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
 ) -> None:
-    """Rewrite a clamp with one tensor and one number as bounds to two clamps."""
+    """Rewrite `x.clamp(n, 1)` to `x.clamp(min=n).clamp(max=1)`, since `n` is now a tensor.
+
+    `owner` is `x`; None for the function `torch.clamp`. A clamp with one bound stays one call.
+    """
     rest = [one for one in call.args if one is not arg]
     tensor = owner
     if tensor is None:
@@ -260,7 +273,7 @@ def _rewrite_max_or_min(
 
 
 def _rewrite_conversion(uses: UseEdits, call: cst.Call, number: Number, called: str) -> None:
-    """Rewrite built-in functions and those of `math` that map a number to a number."""
+    """Rewrite a call of `abs`, `float`, `int`, `round` or a function of `math` on the number."""
     node, name = call.args[0].value, called.removeprefix("math.")
     if name == "abs":
         uses.propagate(call, replace(uses.widen(node, number), owns_memory=True))
@@ -316,7 +329,7 @@ def _rewrite_rounding(uses: UseEdits, call: cst.Call, number: Number, name: str)
 def _propagate_to_parameter(
     uses: UseEdits, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, number: Number
 ) -> None:
-    """Propagate the tensor to the parameter of a function of this file."""
+    """Propagate the tensor to the parameter that receives it in a function of this file."""
     everything = (*function.params.params, *function.params.kwonly_params)
     found = [one for one in everything if argument_for(function, call, one) is arg.value]
     if not found or function.decorators or any(one.star for one in call.args):

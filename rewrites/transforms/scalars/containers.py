@@ -22,9 +22,9 @@ _DISPLAYS = cst.Tuple | cst.List | cst.Dict | cst.Element | cst.DictElement
 
 
 def allow_tensor_element(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Let `node` become a tensor in its container, and rewrite the container's uses.
+    """Edit the uses of the container of which `node` is an element, now a tensor.
 
-    Raises NotApplicable where a use needs a number.
+    Raises NotApplicable if a use needs a number.
     """
     element = uses.document.parent(node)
     if isinstance(element, cst.DictElement) and element.key is node:
@@ -62,7 +62,10 @@ def allow_tensor_element(uses: UseEdits, node: cst.BaseExpression, number: Numbe
 
 
 def propagate_to_container(uses: UseEdits, binding: cst.Name, number: Number) -> None:
-    """Propagate a container of tensors to all uses of the name it is bound to."""
+    """Edit all uses of the variable `binding`, whose container now holds tensors.
+
+    Raises NotApplicable if a use needs numbers.
+    """
     known = find_definitions(uses.document, binding)
     if known is None:
         raise NotApplicable("it goes into a global container")
@@ -76,9 +79,10 @@ def propagate_to_container(uses: UseEdits, binding: cst.Name, number: Number) ->
 def propagate_to_container_use(
     uses: UseEdits, container: cst.BaseExpression, number: Number
 ) -> None:
-    """Allow tensors as the elements of a container where it is used.
+    """Edit one use of a container so that its elements may be tensors.
 
-    Raises NotApplicable."""
+    Raises NotApplicable if the use needs numbers.
+    """
     parent = uses.document.parent(container)
     match parent:
         case cst.Arg():
@@ -105,7 +109,10 @@ def propagate_to_container_use(
 def _propagate_to_call(
     uses: UseEdits, container: cst.BaseExpression, arg: cst.Arg, number: Number
 ) -> None:
-    """Allow tensors in a container that a call takes. Raises NotApplicable."""
+    """Edit a call so that `container`, which it takes as `arg`, may hold tensors.
+
+    Raises NotApplicable if the call needs numbers.
+    """
     call = uses.document.parent(arg)
     assert isinstance(call, cst.Call)
     called = uses.site.callee_name(call)
@@ -140,8 +147,10 @@ def _list_of(container: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _has_numbers(uses: UseEdits, whole: cst.CSTNode) -> bool:
-    """Return whether a display also contains plain numbers, which cannot be stacked with
-    tensors."""
+    """Return whether a list or tuple display also contains plain numbers.
+
+    `torch.stack` does not accept them.
+    """
     elements = whole.elements if isinstance(whole, cst.List | cst.Tuple) else ()
     return any(uses.kind(element.value) is not None for element in elements)
 
@@ -149,7 +158,10 @@ def _has_numbers(uses: UseEdits, whole: cst.CSTNode) -> bool:
 def _propagate_to_unpacked(
     uses: UseEdits, names: cst.Tuple, value: cst.CSTNode, node: cst.BaseExpression, number: Number
 ) -> None:
-    """Propagate an element of `a, b = x.item(), 1` to its target. Raises NotApplicable."""
+    """Propagate the element `node` of `value`, as in `a, b = x.item(), 1`, to its target.
+
+    `names` are the targets. Raises NotApplicable.
+    """
     elements = value.elements if isinstance(value, cst.Tuple) else ()
     place = [n for n, element in enumerate(elements) if element.value is node]
     if not place or len(elements) != len(names.elements):

@@ -14,10 +14,12 @@ from fullgraph.rewrites.transforms.scalars.scalar import CASTS, Number
 
 @dataclass(frozen=True)
 class EditText:
-    """Replacement of a node by another expression, with calls appended."""
+    """Edit of an expression: another expression in its place, and calls appended to it."""
 
     plain: cst.BaseExpression | None = None
+    """The new expression; None to keep the old one."""
     suffix: str = ""
+    """Source of the appended calls, such as ".clone()"."""
 
 
 class Edits:
@@ -31,14 +33,19 @@ class Edits:
         self.imports: list[str] = []
         """Modules that the edits need."""
 
-    def write(self, node: cst.BaseExpression, plain: cst.BaseExpression, *needs: str) -> None:
-        """Replace `node` by `plain`, which may contain nodes of the document; `needs` are its
-        imports."""
-        self.texts[node] = EditText(plain)
-        self.imports += needs
+    def write(self, node: cst.BaseExpression, new: cst.BaseExpression, *modules: str) -> None:
+        """Replace `node` by `new`, which may contain other edited nodes of the document.
+
+        `modules` are the modules that `new` needs imported.
+        """
+        self.texts[node] = EditText(new)
+        self.imports += modules
 
     def append_call(self, node: cst.BaseExpression, number: Number, suffix: str) -> None:
-        """Append a call to the tensor at `node`. Raises NotApplicable if it may be a number."""
+        """Append a call such as `.clone()` to the tensor at `node`.
+
+        Raises NotApplicable if `node` may also be a Python number.
+        """
         if number.may_be_plain:
             raise NotApplicable("a plain number may stand there too")
         known = self.texts.get(node, EditText())
@@ -46,7 +53,10 @@ class Edits:
             self.texts[node] = replace(known, suffix=known.suffix + suffix)
 
     def cast(self, node: cst.BaseExpression, number: Number, dtype: torch.dtype) -> Number:
-        """Convert the tensor at `node` to a dtype. Raises NotApplicable for an unusual dtype."""
+        """Convert the tensor at `node` to a dtype; return the number with that dtype.
+
+        Raises NotApplicable for a dtype that is not in CASTS.
+        """
         if dtype is number.dtype:
             return number
         if dtype not in CASTS:
@@ -55,7 +65,7 @@ class Edits:
         return replace(number, dtype=dtype, owns_memory=True)
 
     def with_edits(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """Return `node` with its own edit and all edits inside it."""
+        """Return `node` with its edit and the edits of all nodes inside it."""
         own = self.texts.get(node, EditText())
         inner = [one for one in self.texts if one is not node and self._contains(node, one)]
         whole = node if own.plain is None else own.plain
@@ -63,7 +73,7 @@ class Edits:
         return build_expression(f"{{new}}{own.suffix}", new=new) if own.suffix else new
 
     def replacements(self) -> dict[cst.CSTNode, Replacement]:
-        """Return the replacements of the outermost edited nodes."""
+        """Return the replacement of each outermost edited node, with the edits inside it."""
         outermost: dict[cst.CSTNode, Replacement] = {
             node: self.with_edits(node)
             for node in self.texts

@@ -21,7 +21,7 @@ INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
 def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     """Rewrite `x[n]` to `x[n[None]][0]`, and `x[n] = y` to `x[n[None]] = y`.
 
-    Indexing by a 0-d tensor would read its value as a number. Raises NotApplicable.
+    `node` is `n`. Indexing by a 0-d tensor would read its value as a number. Raises NotApplicable.
     """
     subscript = _find_subscript(uses, node)
     before = dimensions_before(subscript, node)
@@ -46,15 +46,16 @@ def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> N
 def _assigned_value(
     uses: UseEdits, parent: cst.AssignTarget | cst.AugAssign
 ) -> cst.BaseExpression | None:
-    """Return the value that a statement assigns to a target, or None."""
+    """Return the value that is assigned to the target `parent`; None if it is no assignment."""
     statement = parent if isinstance(parent, cst.AugAssign) else uses.document.parent(parent)
     return statement.value if isinstance(statement, cst.Assign | cst.AugAssign) else None
 
 
 def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Rewrite `x[n : n + k]` to `x[n + torch.arange(k)]`, where `node` is a bound.
+    """Rewrite `x[n : n + k]` to `x[n + torch.arange(k)]`.
 
-    Raises NotApplicable."""
+    `node` is a bound of the slice. Raises NotApplicable if the length depends on the number.
+    """
     piece = uses.document.parent(node)
     assert isinstance(piece, cst.Slice)
     if piece in uses.others:
@@ -80,7 +81,11 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
 
 
 def _find_subscript(uses: UseEdits, node: cst.CSTNode) -> cst.Subscript:
-    """Return the subscript of a tensor that `node` indexes. Raises NotApplicable."""
+    """Return the subscript of a tensor that has `node` in its index.
+
+    Raises NotApplicable if another object than a tensor is indexed, or if other indices may be
+    tensors.
+    """
     around = uses.document.ancestors(node)
     subscript = next((one for one in around if isinstance(one, cst.Subscript)), None)
     if subscript is None or not uses.is_tensor(subscript.value):
@@ -106,7 +111,10 @@ def _slice_length(piece: cst.Slice) -> cst.BaseExpression | None:
 
 
 def _index_dtype(number: Number) -> torch.dtype:
-    """Return the integer dtype in which the number can index. Raises NotApplicable."""
+    """Return the dtype for indexing with the number: its own, or int64 if it cannot index.
+
+    Raises NotApplicable if the number is not an int.
+    """
     if number.kind is not int:
         raise NotApplicable("it is no whole number")
     return number.dtype if number.dtype in (torch.int32, torch.int64) else torch.int64

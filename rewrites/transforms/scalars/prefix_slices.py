@@ -19,7 +19,11 @@ _NOT_NEGATIVE = "the length is not negative, for then it would count from the en
 def mask_prefix_reduction(
     uses: UseEdits, subscript: cst.Subscript, piece: cst.Slice, number: Number
 ) -> None:
-    """Rewrite `x[:n].sum(0)` to a sum over `x` with zeros from n on. Raises NotApplicable."""
+    """Rewrite `x[:n].sum(0)` to a sum over `x` in which elements from index n on are zero.
+
+    `subscript` is `x[:n]`, and `piece` is `:n`. Raises NotApplicable if the use is not a sum or
+    mean.
+    """
     parent = uses.document.parent(subscript)
     call = uses.document.parents.get(parent)
     made = parse_operation(uses.site, call) if isinstance(call, cst.Call) else None
@@ -61,7 +65,7 @@ def mask_prefix_reduction(
 
 
 def only_index(subscript: cst.Subscript) -> cst.BaseExpression | None:
-    """Return the index of a subscript that has one index and no slice; else None."""
+    """Return the index of a subscript that has one index and no slice; None for others."""
     match subscript.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=value, star=None))]:
             return value
@@ -69,9 +73,11 @@ def only_index(subscript: cst.Subscript) -> cst.BaseExpression | None:
 
 
 def dimensions_before(subscript: cst.Subscript, node: cst.CSTNode) -> int:
-    """Return how many dimensions of the result lie before the dimension that `node` indexes.
+    """Return the number of result dimensions before the one that `node` indexes.
 
-    -1 for the last one after an ellipsis. Raises NotApplicable."""
+    Returns -1 if `node` is the last index and comes after an ellipsis. Raises NotApplicable if it
+    comes after an ellipsis and is not the last index.
+    """
     count = 0
     for element in subscript.slice:
         if element.slice is node:

@@ -22,7 +22,7 @@ CASTS = {
     torch.int32: "int",
     torch.bool: "bool",
 }
-"""Methods that convert a tensor to a dtype."""
+"""The method that converts a tensor to each dtype."""
 
 
 SIZE = "a size depends on it"
@@ -38,11 +38,11 @@ class Number:
     owns_memory: bool = True
     """Whether the tensor shares memory with no other tensor."""
     may_be_plain: bool = False
-    """Whether a plain number may reach the same place, so that the code must accept both."""
+    """Whether the expression may also be a Python number, so that its uses must accept both."""
     is_computed: bool = False
     """Whether arithmetic that Python did in float64 is now done in the tensor's dtype."""
     is_int_or_float: bool = False
-    """Whether the data decide if Python has an int or a float, as in `max(n, 1.0)`."""
+    """Whether its Python type depends on the data: `max(n, 1.0)` is an int or a float."""
 
 
 def scalar_type_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] | None:
@@ -57,12 +57,11 @@ def scalar_type_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] |
 def promoted_dtype(
     number: Number, others: Iterable[TensorSummary], divided: bool = False
 ) -> torch.dtype | None:
-    """Return the dtype in which the number must be, so that results with `others` keep their
-    dtypes.
+    """Return the dtype to cast the tensor to, so that results with `others` keep their dtype.
 
-    None if the number's own dtype does. A Python number has the lowest priority of its category in
-    type promotion; a 0-d tensor has it only beside tensors with dimensions. Raises NotApplicable if
-    no single dtype fits.
+    None if no cast is needed. `divided` is true for a division. A Python number has the lowest
+    priority of its category in type promotion; a 0-d tensor has it only beside tensors with
+    dimensions. Raises NotApplicable if no single dtype fits.
     """
     needed: set[torch.dtype | None] = set()
     for other in others:
@@ -83,7 +82,10 @@ def promoted_dtype(
 
 
 def arithmetic_result(number: Number, other: type, divided: bool) -> Number:
-    """Return the number that results from arithmetic with a Python number of type `other`."""
+    """Return the number that results from arithmetic with a Python number of type `other`.
+
+    `divided` is true for `/`, whose result is a float.
+    """
     kind = float if divided or float in (number.kind, other) else int
     one = torch.empty((), dtype=number.dtype)
     dtype = torch.result_type(one, kind(1) if kind is float else 1)

@@ -23,10 +23,9 @@ _FOLDS = ("sum", "max", "min")
 def propagate_to_list(
     uses: UseEdits, node: cst.BaseExpression, tensor: cst.BaseExpression, number: Number
 ) -> None:
-    """Replace `node`, a list of the numbers in `tensor`, by a tuple of tensors. Raises
-    NotApplicable.
+    """Replace `node`, a list of the numbers in `tensor`, by a tuple of 0-d tensors.
 
-    Raises NotApplicable.
+    Edits the uses of the list too. Raises NotApplicable if one needs numbers.
     """
     parent = uses.document.parent(node)
     if isinstance(parent, cst.Arg):
@@ -80,7 +79,10 @@ def _propagate_to_tuple(uses: UseEdits, node: cst.BaseExpression, number: Number
 def _propagate_to_call(
     uses: UseEdits, node: cst.BaseExpression, arg: cst.Arg, number: Number
 ) -> None:
-    """Propagate through `for i, n in enumerate(numbers)` and `zip(numbers, names)`."""
+    """Propagate the elements of `node` to the target of `for i, n in enumerate(node)`.
+
+    Supports `zip` and `reversed` too. Raises NotApplicable for a `for` over another call.
+    """
     call = uses.document.parent(arg)
     loop = uses.document.parent(call)
     called = uses.site.callee_name(call)

@@ -15,7 +15,7 @@ _KEEPS_NOT_NEGATIVE = word_set(
     reshape round squeeze sum to tolist transpose type type_as unsqueeze view
     """
 )
-"""Operations that keep numbers from being negative; some give zero for a positive number."""
+"""Operations whose result is not negative if no operand is; it may be 0 for positive ones."""
 _KEEPS_SIGN = word_set(
     """
     amax amin bfloat16 ceil clone contiguous cpu cuda data detach double expand flatten float
@@ -42,7 +42,10 @@ class Sign(IntEnum):
 
 
 def sign_of(site: Site, node: cst.BaseExpression, depth: int = DEPTH) -> Sign:
-    """Return the known sign of a number, or of all elements of a tensor."""
+    """Return the known sign of a number, or of all elements of a tensor.
+
+    `depth` limits how many nested expressions and definitions are followed.
+    """
     seen = site.observed(node)
     if seen is not None and seen.is_tensor and seen.dtypes <= {"bool", "uint8"}:
         return Sign.NOT_NEGATIVE
@@ -69,7 +72,7 @@ def sign_of(site: Site, node: cst.BaseExpression, depth: int = DEPTH) -> Sign:
 
 
 def is_nonzero(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether a number is certainly not zero."""
+    """Return whether a number is known to be nonzero, from its source or observed values."""
     if isinstance(node, cst.Integer | cst.Float):
         return float(node.evaluated_value) != 0
     seen = site.observed(node)

@@ -31,12 +31,16 @@ class UseEdits(Edits):
         super().__init__(site.document)
         self.site = site
         self.assumes: dict[str, None] = {}
+        """Clauses that the edits assume, in order."""
         self.visited: set[cst.CSTNode] = set()
         self.numbers = False
+        """Whether code that is not edited may get a tensor in place of a number."""
 
     def observed(self, node: cst.BaseExpression) -> ValueSummary | None:
-        """Return the values that an expression had in eager; of a parameter, those of its
-        argument."""
+        """Return the values that an expression had in eager; None if there are none.
+
+        For a parameter that was not observed, return the values of its argument in the only call.
+        """
         seen = infer(self.site, node)
         if seen is None and isinstance(node, cst.Name):
             argument = self._argument(node)
@@ -55,7 +59,7 @@ class UseEdits(Edits):
         return argument_for(known.function, callers[0], parameter) if len(callers) == 1 else None
 
     def dtypes(self, node: cst.BaseExpression) -> frozenset[str]:
-        """Return the dtypes that were observed of a tensor."""
+        """Return the dtypes that a tensor was observed to have; none if it was not observed."""
         seen = self.observed(node)
         return frozenset() if seen is None else seen.dtypes
 
@@ -78,8 +82,10 @@ class UseEdits(Edits):
     def promote_with(
         self, node: cst.BaseExpression, number: Number, *others: ValueSummary, divided: bool = False
     ) -> None:
-        """Cast the tensor at `node` so that operations with other tensors keep their result
-        dtypes."""
+        """Cast the tensor at `node` so that results with `others` keep their dtype.
+
+        `divided` is true for a division.
+        """
         tensors = [tensor for other in others for tensor in other.tensors]
         needed = promoted_dtype(number, tensors, divided)
         if needed is not None:
@@ -89,7 +95,7 @@ class UseEdits(Edits):
             self.assume(_PRECISE)
 
     def clone_if_shared(self, node: cst.BaseExpression, number: Number) -> None:
-        """Clone the tensor at `node` if it is read later and shares memory."""
+        """Clone the tensor at `node` if it shares memory or a `+=` may change it in place."""
         parent = self.document.parent(node)
         names = {node.value} if isinstance(node, cst.Name) else set()
         if names and isinstance(parent, cst.Assign):
@@ -99,7 +105,7 @@ class UseEdits(Edits):
             self.append_call(node, number, ".clone()")
 
     def propagate_to_name(self, name: cst.Name, number: Number) -> None:
-        """Propagate the tensor that `name` now holds to all uses. Raises NotApplicable."""
+        """Propagate the tensor to all uses of the variable `name`. Raises NotApplicable."""
         known = find_definitions(self.document, name)
         if known is None:
             raise NotApplicable("the number is a global variable")
@@ -115,12 +121,12 @@ class UseEdits(Edits):
         self.assumes[clause] = None
 
     def assume_reader_accepts_tensor(self, clause: str) -> None:
-        """Add an assumption that a reader of the number outside this code accepts a tensor."""
+        """Add the assumption `clause`: code that is not edited accepts a tensor for the number."""
         self.assumes[clause] = None
         self.numbers = True
 
     def _augmented_names(self, node: cst.CSTNode) -> set[str]:
-        """Return the names that the function around `node` updates by `+=` and the like."""
+        """Return the names that `+=` and similar operators update in the function around `node`."""
         function = self.document.function(node)
         return {
             one.target.value
@@ -129,7 +135,10 @@ class UseEdits(Edits):
         }
 
     def widen(self, node: cst.BaseExpression, number: Number) -> Number:
-        """Cast the tensor to a dtype in which arithmetic gives Python's results."""
+        """Cast the tensor at `node` to a dtype in which arithmetic gives Python's results.
+
+        Returns the number with that dtype.
+        """
         if number.dtype in NARROW:
             return self.cast(node, number, torch.int64)
         if number.dtype in HALF:
@@ -137,7 +146,10 @@ class UseEdits(Edits):
         return number
 
     def callers(self, function: cst.FunctionDef) -> list[cst.Call]:
-        """Return the calls of a function in this file, if all of its uses are calls."""
+        """Return the calls of a function in this file.
+
+        Empty if a call of the same name is not known to call it.
+        """
         name = function.name.value
         calls = m.findall(
             self.document.module, m.Call(func=m.Name(name) | m.Attribute(attr=m.Name(name)))
@@ -150,7 +162,7 @@ class UseEdits(Edits):
         return found if len(found) == len(calls) else []
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression was a tensor every time."""
+        """Whether an expression was a tensor each time it was observed."""
         seen = self.observed(node)
         return seen is not None and seen.is_tensor
 
@@ -162,7 +174,7 @@ class UseEdits(Edits):
 def argument_for(
     function: cst.FunctionDef, call: cst.Call, parameter: cst.Param
 ) -> cst.BaseExpression | None:
-    """Return the argument that a call passes for `parameter`; None if there is none or `*args`."""
+    """Return the argument that a call passes for `parameter`; None for a default or `*args`."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == parameter.name.value:
             return arg.value

@@ -92,7 +92,7 @@ class Uses(UseEdits):
     def _assume_no_exception(
         self, parent: cst.BinaryOperation, operator: cst.BaseBinaryOp, number: Number, kind: type
     ) -> None:
-        """Assume that no operand makes Python raise or return another type."""
+        """Assume that no operand makes Python raise, as `/ 0` does, or return another type."""
         if isinstance(operator, cst.Divide | cst.FloorDivide | cst.Modulo):
             if not is_nonzero(self.site, parent.right):
                 self.assume(_DIVIDES)
@@ -142,7 +142,7 @@ class Uses(UseEdits):
     def _propagate_to_augmented(
         self, parent: cst.AugAssign, node: cst.BaseExpression, number: Number
     ) -> None:
-        """Propagate the tensor through `+=` and the like. Raises NotApplicable."""
+        """Propagate the tensor through `+=` or a similar operator. Raises NotApplicable."""
         target, value = parent.target, parent.value
         other = value if target is node else target
         seen, kind = self.observed(other), self.kind(other)
