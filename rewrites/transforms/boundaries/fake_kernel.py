@@ -15,12 +15,14 @@ from fullgraph.rewrites.source import Document, dotted_name
 
 @dataclass(frozen=True)
 class OperatorArgument:
-    """Argument of the operator."""
+    """Argument of a custom operator."""
 
     name: str
     code: str
+    """Source of the value that is passed: "self.eps"."""
     annotation: str
     seen: ValueSummary | None
+    """The observed values; None if there are none."""
 
     @property
     def is_tensor(self) -> bool:
@@ -41,7 +43,7 @@ class OperatorBody:
     at: cst.CSTNode
     """The body, or its last statement: a node of the document."""
     given: frozenset[str]
-    """The variables that it may read from outside."""
+    """The variables from outside that the code may read."""
 
 
 def results_of(
@@ -50,9 +52,10 @@ def results_of(
     arguments: Sequence[OperatorArgument],
     renamed: dict[cst.CSTNode, cst.CSTNode],
 ) -> list[tuple[ValueSummary, Mapping[str, int]]]:
-    """Return the facts of each result, and how directly it is made of each expression.
+    """Return for each result its observed values, and the levels of the names it depends on.
 
-    Returned arguments are copied: an operator must not return what it is given.
+    See `levels_of`. Adds a `.clone()` of each returned argument to `renamed`, since an operator
+    must not return its inputs. Raises NotApplicable if an operator cannot return the results.
     """
     document, name = site.document, helper.name
     given = {one.code for one in arguments if one.is_tensor}
@@ -85,7 +88,11 @@ def results_of(
 def levels_of(
     document: Document, body: cst.CSTNode, parts: Sequence[cst.BaseExpression]
 ) -> dict[str, int]:
-    """Return in how many steps the expressions of code lead to one of its results."""
+    """Return for the names and attributes in `body` how many definitions lead to a result.
+
+    `parts` are the expressions of one result: names in them have level 0, names in the definitions
+    of these have level 1, up to 3.
+    """
     levels: dict[str, int] = {}
     found: list[cst.CSTNode] = list(parts)
     for level in range(4):
@@ -97,7 +104,7 @@ def levels_of(
 
 
 def _definitions(body: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """Yield names with what is assigned or appended to them."""
+    """Yield (target, value) for each assignment and each `append` in `body`."""
     for node in walk(body):
         if isinstance(node, cst.Assign):
             for target in (one.target for one in node.targets):
@@ -114,7 +121,11 @@ def _definitions(body: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]
 
 
 def merge_results(name: str, seen: Sequence[ValueSummary]) -> ValueSummary:
-    """Return the facts of one result over all `return`s that were seen, if it can be one."""
+    """Return the observed values that several `return`s give for one result, merged.
+
+    `name` is used in messages. Raises NotApplicable if an operator cannot return the values: only
+    tensors of one dtype and number of dimensions, and nonnegative ints.
+    """
     if not seen:
         raise NotApplicable(f"a result of `{name}` was not seen")
     types = tuple({kind: None for one in seen for kind in one.types})
@@ -134,17 +145,21 @@ def merge_results(name: str, seen: Sequence[ValueSummary]) -> ValueSummary:
 
 
 class FakeKernel:
-    """Text of the fake kernel: sizes that arguments explain, and one size that data decide."""
+    """Writer of a fake kernel, with sizes from the arguments and at most one dynamic size."""
 
     def __init__(self, torch: str, arguments: Sequence[OperatorArgument]) -> None:
         self.torch = torch
         self.arguments = arguments
         self.shapes: list[str] = []
+        """Source of the results' shapes, for assumptions."""
         self.sizes: set[object] = set()
+        """The observed values of each dynamic size."""
 
     def result(self, seen: ValueSummary, levels: Mapping[str, int]) -> str:
-        """Return the expression for a result with these facts; of several arguments with a size,
-        the one that leads to it in the fewest steps gives it."""
+        """Return code that makes an empty result of the observed dtype, device and dimensions.
+
+        If several arguments have a size that the result has, use the one with the lowest level.
+        """
         if seen.is_number:
             return self._dynamic_size(frozenset(v for v in seen.values if isinstance(v, int)))
         (dims,) = seen.dims
@@ -170,7 +185,11 @@ class FakeKernel:
     def _size(
         self, values: frozenset[int], index: int, dims: int, levels: Mapping[str, int]
     ) -> str:
-        """Return the argument's size or number that equals a result's size in what was seen."""
+        """Return code for one size of a result: the argument that had the same `values`.
+
+        `index` is the dimension and `dims` their number. The size is dynamic if no argument had the
+        values.
+        """
         found: list[tuple[int, int, str]] = []
         for one in self.arguments:
             if one.seen is None:

@@ -12,9 +12,10 @@ _ENTRIES = ("forward", "__call__", "__init__")
 
 
 def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
-    """Return the function around a site, if it can get a boundary; else the reason.
+    """Return the function around a site if Dynamo can be kept out of it.
 
-    None for code outside of functions."""
+    A refusal with the reason if not; None for code outside of functions.
+    """
     document = site.document
     helper = document.function(site.node)
     if helper is None:
@@ -37,7 +38,7 @@ def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
 
 
 def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
-    """Whether a helper does nothing but call an operator of its file."""
+    """Whether a function returns the result of a custom operator of its file."""
     call = m.Call(func=m.Name(m.MatchIfTrue(lambda name: name.endswith("_op"))))
     last = m.SimpleStatementLine([m.Return(call)])
     return m.matches(helper.body, m.IndentedBlock([m.ZeroOrMore(), last])) and (
@@ -46,7 +47,7 @@ def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
 
 
 def decorate(site: Site, helper: cst.FunctionDef, decorator: str) -> dict[cst.CSTNode, cst.CSTNode]:
-    """Return the edit that puts "torch.compiler.disable" above a function."""
+    """Return the edit that adds a decorator such as "torch.compiler.disable" to a function."""
     torch = site.document.imported_name("torch") or "torch"
     text = decorator.replace("torch", torch, 1)
     lines = [cst.Decorator(cst.parse_expression(text)), *helper.decorators]
@@ -58,7 +59,10 @@ _DRAWS = ("random.", "numpy.random.")
 
 
 def reads_values(site: Site, helper: cst.FunctionDef) -> str:
-    """Return why a helper's Python depends on more than its first call shows; "" if it does not."""
+    """Return why a call of `helper` may differ from its first one; "" if there is no reason.
+
+    The reasons are values of tensors that Python reads, and random numbers.
+    """
     code = site.document.code
     for call in m.findall(helper.body, m.Call()):
         assert isinstance(call, cst.Call)

@@ -42,7 +42,7 @@ _SIZE = "    size = {torch}.library.get_ctx().new_dynamic_size()\n"
 
 @dataclass
 class OperatorEdit:
-    """The edit that makes a helper call an operator, with what it assumes."""
+    """Edit that moves code into a custom operator, with its assumptions."""
 
     replacements: dict[cst.CSTNode, Replacement]
     assumes: list[str] = field(default_factory=list)
@@ -70,8 +70,11 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
 
 
 def define_operator_of_statements(site: Site) -> OperatorEdit:
-    """Return the edit that moves the statements around a cause into an operator: the fewest that
-    take and give tensors and numbers. Raises NotApplicable."""
+    """Return the edit that moves the statement of a site into an operator.
+
+    Up to three statements after it move too, as few as needed for an operator that takes and
+    returns only tensors and numbers. Raises NotApplicable.
+    """
     document, statement = site.document, site.statement
     block, function = document.parent(statement), document.function(statement)
     if not isinstance(block, cst.IndentedBlock) or not isinstance(function, cst.FunctionDef):
@@ -153,7 +156,7 @@ def _edit_of_statements(
 
 
 def _conversion_of(site: Site, name: cst.Name) -> cst.Call | None:
-    """Return the call that makes a tensor of the array `name`; None if there is none."""
+    """Return the call that converts the NumPy array `name` to a tensor; None for other uses."""
     argument = site.document.parent(name)
     call = site.document.parent(argument) if isinstance(argument, cst.Arg) else None
     if not isinstance(call, cst.Call) or len(call.args) != 1:
@@ -171,7 +174,11 @@ def _operator_edit(
     renamed: Mapping[cst.CSTNode, cst.CSTNode],
     results: Sequence[tuple[ValueSummary, Mapping[str, int]]],
 ) -> tuple[OperatorEdit, str]:
-    """Return the edit that defines the operator, and the text of its call."""
+    """Return the edit that defines the operator, and the code that calls it.
+
+    `statements` are the operator's body, `renamed` the replacements inside it, and `results` are
+    from `results_of`.
+    """
     document, name = site.document, piece.name
     if not Path(document.file).stem.isidentifier():
         raise NotApplicable("an operator cannot be named after this file")
@@ -223,7 +230,7 @@ def _operator_edit(
 
 
 def _check_effects(document: Document, helper: OperatorBody) -> None:
-    """Raise NotApplicable if code visibly changes what it is given, or globals."""
+    """Raise NotApplicable if the source of `helper` shows that it changes arguments or globals."""
     name, given = helper.name, helper.given
     if m.findall(helper.body, m.Global() | m.Nonlocal()):
         raise NotApplicable(f"`{name}` changes variables outside of it")
@@ -246,7 +253,10 @@ def _check_effects(document: Document, helper: OperatorBody) -> None:
 def _arguments_of(
     site: Site, helper: OperatorBody
 ) -> tuple[list[OperatorArgument], dict[cst.CSTNode, cst.CSTNode]]:
-    """Return what code needs from outside, and how it reads that inside the operator."""
+    """Return the arguments that `helper` needs, and the expressions that parameters replace.
+
+    Raises NotApplicable if the operator cannot take one of the variables that the code reads.
+    """
     document, given = site.document, helper.given
     names = _names_in(document, helper.body)
     stored = {one.value for one in names if _is_stored(document, one)}
@@ -276,7 +286,10 @@ def _arguments_of(
 def _argument_for(
     site: Site, helper: OperatorBody, part: cst.BaseExpression, code: str, used: set[str]
 ) -> OperatorArgument | None:
-    """Return an expression as an argument of the operator; None if it cannot be one."""
+    """Return an expression as an argument of the operator; None if it cannot be one.
+
+    `code` is its source, and `used` are names that the parameter must not have.
+    """
     form = parameter_type_of(site, helper.at, part)
     if form is None or form.restored:
         return None
@@ -296,7 +309,10 @@ def _argument_for(
 def _insert_before(
     document: Document, helper: cst.FunctionDef, definitions: list[cst.BaseStatement]
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edit that inserts definitions before the class or function at the top level."""
+    """Return the edit that inserts definitions before the top-level statement of `helper`.
+
+    That is the function itself, or the class that contains it.
+    """
     body = document.module.body
     outer = next(one for one in (helper, *document.ancestors(helper)) if one in body)
     index = next(number for number, one in enumerate(body) if one is outer)
@@ -308,7 +324,7 @@ def _insert_before(
 def _split_docstring(
     body: cst.IndentedBlock,
 ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
-    """Return the docstring of a function, and its other statements."""
+    """Return the docstring of a function, as a list of 0 or 1 statements, and the others."""
     text = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
     count = 1 if m.matches(body.body[0], text) else 0
     return list(body.body[:count]), list(body.body[count:])
@@ -332,7 +348,7 @@ def _names_in(document: Document, node: cst.CSTNode) -> list[cst.Name]:
 
 
 def _is_stored(document: Document, name: cst.CSTNode) -> bool:
-    """Whether a name is bound here, by an assignment, loop or `as`."""
+    """Whether an assignment, a loop or `as` binds `name` here, instead of reading it."""
     node, parent = name, document.parent(name)
     packed = cst.Tuple | cst.List | cst.Element | cst.StarredElement
     while isinstance(parent, packed):

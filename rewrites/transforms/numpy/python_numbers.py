@@ -55,16 +55,19 @@ _SEQUENCES = {"torch.Size", "tuple", "list"}
 
 @dataclass(frozen=True)
 class PythonNumber:
-    """Expression of a Python number; `whole` is an equal int expression, where it is whole."""
+    """A Python expression with the value of an expression that may use NumPy."""
 
     node: cst.BaseExpression
     kind: type
+    """int or float."""
     whole: cst.BaseExpression | None = None
+    """An int expression of the same value; None if the value may have a fraction."""
     changed: bool = False
+    """Whether `node` differs from the original expression."""
 
 
 class PythonNumberConverter:
-    """Converter of NumPy expressions to Python numbers; collects edits of definitions."""
+    """Converter of NumPy expressions to Python numbers; collects the edits of definitions."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -72,13 +75,13 @@ class PythonNumberConverter:
         self.unknown = False
         """Whether an unobserved value was assumed to be a number."""
         self.failed = False
-        """Whether a use of a name needs NumPy."""
+        """Whether a converted variable has a use that needs NumPy."""
         self.sequence: cst.BaseExpression | None = None
-        """Shape or tuple that `size` iterates over, in arithmetic of a whole array."""
+        """The shape or tuple whose items `size` stands for, if the expression is an array."""
         self._defined: dict[cst.CSTNode, type | None] = {}
 
     def number(self, node: cst.BaseExpression) -> PythonNumber | None:
-        """Return `node` as a Python number; None if it is not a supported number."""
+        """Return `node` converted to a Python number; None if it cannot be converted."""
         match node:
             case cst.Integer():
                 return PythonNumber(node, int)
@@ -99,7 +102,10 @@ class PythonNumberConverter:
         return None
 
     def each(self, node: cst.BaseExpression) -> PythonNumber | None:
-        """Return `node`, an array computed from one shape, as a list of Python numbers."""
+        """Return an array computed from one shape as a list of Python numbers.
+
+        None if `node` is something else.
+        """
         made = self.number(node)
         if made is None or self.sequence is None:
             return None
@@ -120,7 +126,7 @@ class PythonNumberConverter:
         return PythonNumber(new, float if floating else int, None, changed)
 
     def _leaf(self, node: cst.BaseExpression) -> PythonNumber | None:
-        """Return a literal or a value observed to be a number or a shape."""
+        """Return a variable, attribute or item as a number; None if its values were no numbers."""
         seen = self.site.observed(node)
         if isinstance(node, cst.Name) and (seen is None or seen.is_ndarray):
             kind = self._type_of_name(node)
@@ -254,7 +260,7 @@ class PythonNumberConverter:
         return PythonNumber(new, float if floating else int, None, True)
 
     def _array(self, sequence: cst.BaseExpression) -> PythonNumber | None:
-        """Convert `np.array(x.shape)` to `size`, one number of the shape."""
+        """Convert `np.array(x.shape)` to `size`, a name that stands for each item of the shape."""
         same = self.sequence is None or self.sequence.deep_equals(sequence)
         if not same or not self._is_sequence(sequence):
             return None
@@ -279,7 +285,10 @@ class PythonNumberConverter:
     # Definitions of names.
 
     def _type_of_name(self, name: cst.Name) -> type | None:
-        """Return the type of number a name holds after the edit of its definition, or None."""
+        """Return the type of the number that a variable holds once its definition is converted.
+
+        None if the definition is not one that can be converted. Records the edits of its uses.
+        """
         known = find_definitions(self.site.document, name)
         bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
         if known is None or len(bindings) != 1:
@@ -295,7 +304,11 @@ class PythonNumberConverter:
         return self._defined[binding]
 
     def _bind(self, binding: cst.CSTNode) -> tuple[list[cst.CSTNode], type | None]:
-        """Return the names that a binding binds together, and the type of their number."""
+        """Convert the definition that contains `binding`.
+
+        Returns the names that it binds, and the type of their numbers or None if they are no
+        numbers.
+        """
         parents = self.site.document.parents
         target = parents.get(binding)
         above = parents.get(target) if target is not None else None
@@ -315,7 +328,10 @@ class PythonNumberConverter:
         return [binding], None
 
     def _record_value(self, value: cst.BaseExpression, made: PythonNumber | None) -> type | None:
-        """Record the edit of an assigned value, and return the type of its number."""
+        """Record the edit of an assigned value; return the type of its number.
+
+        None if `made` is None, because the value could not be converted.
+        """
         if made is None:
             return None
         if made.changed:
@@ -323,7 +339,10 @@ class PythonNumberConverter:
         return made.kind
 
     def _range(self, call: cst.Call) -> type | None:
-        """Convert the iterable of `for i in np.arange(0, n, 2)`."""
+        """Convert the `np.arange(0, n, 2)` of a `for` to `range`; return int.
+
+        None if it is another call or has arguments that are not ints.
+        """
         if self.site.callee_name(call) != "numpy.arange" or any(arg.keyword for arg in call.args):
             return None
         made = [self.number(arg.value) for arg in call.args]
@@ -367,7 +386,7 @@ def _as_float(made: PythonNumber) -> PythonNumber:
 
 
 def _without_list(value: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `array` for `array.tolist()`, which is unpacked at once."""
+    """Return `array` for `array.tolist()`; other expressions unchanged."""
     match value:
         case cst.Call(func=cst.Attribute(value=array, attr=cst.Name("tolist")), args=[]):
             return array

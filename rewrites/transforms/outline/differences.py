@@ -96,7 +96,7 @@ def outlining_assumptions(
 
 
 def is_exception_caught(document: Document, statement: cst.CSTNode) -> bool:
-    """Whether a `try` of this file may handle an exception of the statement."""
+    """Whether a `try` of this file may handle an exception that the statement raises."""
     function = document.function(statement)
     name = function.name.value if isinstance(function, cst.FunctionDef) else ""
     callers = [
@@ -183,7 +183,7 @@ def _impure_callees(
 
 
 def _is_input(site: Site, root: cst.Name, parameters: OperatorParameters) -> bool:
-    """Whether an argument of the operator starts with this name."""
+    """Whether the source of an argument starts with this name: `self` of `self.eps`."""
     chains = {one.code.partition(".")[0] for one in parameters.parameters}
     return root.value in chains
 
@@ -216,7 +216,10 @@ def _converts_to_text(site: Site, call: cst.CSTNode) -> bool:
 
 
 def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> bool:
-    """Whether the text of a value shows that it requires a gradient; a number's does not."""
+    """Whether the text of a value shows that it requires a gradient.
+
+    An f-string shows a 0-d tensor as a number, without its gradient.
+    """
     seen = observation_of(site, statement, node)
     formatted = isinstance(site.document.parent(node), cst.FormattedStringExpression)
     if formatted and seen is None and _REDUCTION.search(site.document.code(node)):
@@ -229,7 +232,7 @@ def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression
 
 
 def _has_autograd_text(seen: ValueSummary) -> bool:
-    """Whether a tensor's text differs between eager and a compiled program."""
+    """Whether the text of a tensor differs between eager and compiled code."""
     return seen.requires_grad or any(one.kind == "Parameter" for one in seen.tensors)
 
 

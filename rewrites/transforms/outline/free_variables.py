@@ -21,7 +21,7 @@ from fullgraph.rewrites.transforms.outline.parameter_types import (
 
 @dataclass(frozen=True)
 class OperatorParameter:
-    """Parameter of the operator."""
+    """Parameter of a custom operator."""
 
     name: str
     code: str
@@ -43,7 +43,10 @@ class OperatorParameters:
 
 
 def find_operator_parameters(site: Site, statement: cst.CSTNode) -> OperatorParameters | Refusal:
-    """Return the parameters that `statement` needs outside of its function, or a refusal."""
+    """Return the operator parameters for the local variables that `statement` reads.
+
+    A refusal if an operator cannot take one of them.
+    """
     document = site.document
     outer = local_names(document, statement) - names_bound_in(statement)
     global_names = {one.value for one in _names_read(document, statement)} - outer
@@ -124,7 +127,11 @@ def _parameter_for(
     found: OperatorParameters,
     global_names: set[str],
 ) -> tuple[cst.CSTNode, OperatorParameter] | None:
-    """Return the shortest part of a chain that an operator can take, and its parameter."""
+    """Return the shortest part of a chain that an operator can take, and its parameter.
+
+    None if it can take no part. `found` has the parameters so far; `global_names` are names that a
+    new parameter must not have.
+    """
     for part in chain:
         code = site.document.code(part)
         known = next((one for one in found.parameters if one.code == code), None)

@@ -24,7 +24,7 @@ _LEVELS = re.compile(
     r"(debug|info|warn|warning|warning_once|info_once|error|critical|exception|log)"
 )
 _LOGGERS = re.compile(r"_*(logger|log|logging)_*", re.IGNORECASE)
-"""Names of loggers that were not observed."""
+"""Names taken for loggers if their value was not observed."""
 
 
 def is_output_call(site: Site, node: cst.CSTNode) -> bool:
@@ -65,7 +65,10 @@ def is_check_statement(site: Site, statement: cst.CSTNode) -> bool:
 
 
 def _all_do(statement: cst.CSTNode, accepted: Callable[[cst.CSTNode], bool]) -> bool:
-    """Return whether `accepted` holds for a statement, or for every statement of an `if`."""
+    """Return whether `accepted` holds for a statement, or for the statements in an `if`.
+
+    The `if` may also contain statements without an effect, such as `pass`, but not only these.
+    """
     if not isinstance(statement, cst.If):
         return accepted(statement)
     inner = [one for block in blocks_of_if(statement) for one in block.body]
@@ -76,7 +79,7 @@ def _all_do(statement: cst.CSTNode, accepted: Callable[[cst.CSTNode], bool]) -> 
 
 
 def _as_line(statement: cst.CSTNode) -> cst.CSTNode:
-    """Return a small statement after a colon as a line; others unchanged."""
+    """Return the statement after a colon, as in `if t: y = 1`, as a line; others unchanged."""
     if isinstance(statement, cst.BaseSmallStatement):
         return cst.SimpleStatementLine([statement])
     return statement

@@ -20,12 +20,12 @@ class ParameterType:
     annotation: str
     """Annotation, such as "torch.Tensor"."""
     restored: str = ""
-    """Expression that restores the original value, with "{}" for its name; "" if unchanged."""
+    """Code that restores the value from the parameter "{}": "tuple({})"; "" if it is the same."""
 
 
 _TENSOR = ParameterType("torch.Tensor")
 _NUMBER = ParameterType("torch.types.Number")
-"""Type of both int and float: another call may pass the other one."""
+"""Type for both int and float, because a later call may pass the other one."""
 _BY_TYPES = {
     frozenset({"bool"}): ParameterType("bool"),
     frozenset({"int"}): _NUMBER,
@@ -55,7 +55,10 @@ _COUNTED = m.Call(func=m.Name("range") | m.Name("enumerate"))
 def parameter_type_of(
     site: Site, statement: cst.CSTNode, part: cst.BaseExpression
 ) -> ParameterType | None:
-    """Return the parameter type for `part`, an expression of `statement`, or None."""
+    """Return the parameter type for `part`, an expression of `statement`.
+
+    None if no operator can take it, or if its type is not known.
+    """
     seen = observation_of(site, statement, part)
     form = (
         type_of_observation(seen) if seen is not None else _type_from_source(site, statement, part)
@@ -66,7 +69,7 @@ def parameter_type_of(
 
 
 def type_of_observation(seen: ValueSummary) -> ParameterType | None:
-    """Return the parameter type for observed values, or None."""
+    """Return the parameter type for observed values; None if no operator can take them."""
     types = frozenset(seen.types) - {"NoneType"}
     optional = types != frozenset(seen.types)
     if types and all("Tensor" in t or "Parameter" in t for t in types):
@@ -124,7 +127,7 @@ def strip_item(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 def _type_from_source(
     site: Site, statement: cst.CSTNode, part: cst.BaseExpression
 ) -> ParameterType | None:
-    """Return the type of a value that was not observed, from the source, or None."""
+    """Return the type of a value that was not observed, from the source; None if unknown."""
     document, code = site.document, site.document.code(part)
     if code.endswith(".__name__"):
         return ParameterType("str")
@@ -140,7 +143,10 @@ def _type_from_source(
 def _type_of_definition(
     site: Site, function: cst.CSTNode | None, value: cst.CSTNode
 ) -> ParameterType | None:
-    """Return the type of a definition: an assigned value, a parameter, or a loop counter."""
+    """Return the type of a definition: an assigned value, a parameter, or a loop counter.
+
+    None if it is unknown.
+    """
     if isinstance(value, cst.Param):
         if value.annotation is not None:
             named = site.document.qualified_name(value.annotation.annotation)
@@ -166,7 +172,11 @@ def _type_of_definition(
 
 
 def _definitions_of(document: Document, function: cst.CSTNode, code: str) -> Iterator[cst.CSTNode]:
-    """Yield the definitions of a variable in a function: parameters, values, loop counters."""
+    """Yield the definitions of a variable: its parameter, assigned values, loop counters.
+
+    `code` is the source of the variable: a name or an attribute. A definition of unknown type is
+    its target.
+    """
     for param in _parameters_of(function):
         if param.name.value == code:
             yield param
@@ -188,7 +198,11 @@ def _definitions_of(document: Document, function: cst.CSTNode, code: str) -> Ite
 def _definitions_in_tuple(
     document: Document, target: cst.Tuple, given: cst.CSTNode, code: str, first: bool
 ) -> Iterator[cst.CSTNode]:
-    """Yield the definitions in `for i, x in enumerate(…)`, where only the type of `i` is known."""
+    """Yield the definition of `code` in `for i, x in enumerate(…)` or `a, b = …`.
+
+    `first` tells whether it is the first target. Only the type of the counter `i` is known:
+    `given`, the call of `enumerate`, stands for it.
+    """
     if first and m.matches(given, m.Call(func=m.Name("enumerate"))):
         yield given
     elif any(document.code(one.value) == code for one in target.elements):

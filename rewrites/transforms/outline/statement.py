@@ -44,7 +44,10 @@ def {name}(function):
 
 
 def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statement | None:
-    """Return the statement to outline, with the `if`s around it that need a tensor's values."""
+    """Return the statement to outline; None if `accepts` refuses it.
+
+    It includes the accepted `if`s around it whose conditions need a tensor's values.
+    """
     document = site.document
     if document.function(site.node) is None:
         return None
@@ -55,7 +58,10 @@ def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statemen
 def outline_statement(
     site: Site, statement: Statement, accepts: StatementPredicate, stem: str, why: str
 ) -> Rewrite | Refusal:
-    """Return the rewrite that moves `statement` into an operator `_<stem>_<function>`."""
+    """Return the rewrite that moves `statement` into an operator `_<stem>_<function>`.
+
+    `accepts` tells which other statements are outlined too, so that each gets its own name.
+    """
     document = site.document
     in_cell = cell_name(document.file) is not None  # its module is `__main__`
     if not in_cell and not Path(document.file).stem.isidentifier():
@@ -90,7 +96,10 @@ def outline_statement(
 
 
 def _widen_to_ifs(site: Site, statement: Statement, accepts: StatementPredicate) -> Statement:
-    """Return the outermost acceptable `if` around a statement that needs a tensor's values."""
+    """Return the outermost `if` around `statement` whose conditions need a tensor's values.
+
+    `accepts` has to hold for it. Returns `statement` if there is none.
+    """
     while isinstance(around := _if_around(site.document, statement), cst.If):
         if not (accepts(site, around) and _needs_tensor_values(site, around)):
             break
@@ -99,7 +108,7 @@ def _widen_to_ifs(site: Site, statement: Statement, accepts: StatementPredicate)
 
 
 def _chain_head(document: Document, statement: Statement) -> Statement:
-    """Return the first `if` of the chain that an `elif` belongs to."""
+    """Return the first `if` of the chain that an `elif` belongs to; others unchanged."""
     while isinstance(around := document.parent(statement), cst.If) and around.orelse is statement:
         statement = around
     return statement
@@ -147,7 +156,10 @@ def _conditions_of(statement: cst.CSTNode) -> list[cst.BaseExpression]:
 
 
 def _operator_name(site: Site, statement: Statement, accepts: StatementPredicate, stem: str) -> str:
-    """Return an unused name; statements of functions of one name get different names."""
+    """Return an unused name for the operator.
+
+    Statements in functions of the same name get different names.
+    """
     document = site.document
     function = document.function_name(statement)
     lines = {
@@ -172,7 +184,7 @@ def _is_nested(document: Document, one: cst.CSTNode, other: cst.CSTNode) -> bool
 def _operator_definition(
     document: Document, name: str, statement: Statement, parameters: OperatorParameters
 ) -> list[cst.BaseStatement]:
-    """Return the operator's definition, and its decorator's unless the file has it."""
+    """Return the definition of the operator, after that of its decorator if the file lacks it."""
     torch = document.imported_name("torch") or "torch"
     known = find_decorator(document, _DECORATOR)
     decorator = known.name.value if known is not None else document.unused_name("ordered_op")
@@ -199,7 +211,7 @@ def set_apart(definition: cst.BaseStatement) -> cst.BaseStatement:
 
 
 def find_decorator(document: Document, template: str) -> cst.FunctionDef | None:
-    """Return the decorator with the source of `template` that the file has, or None."""
+    """Return the decorator that `template` defines if the file has it already; else None."""
     torch = document.imported_name("torch") or "torch"
     for one in document.module.body:
         if isinstance(one, cst.FunctionDef):
@@ -227,7 +239,8 @@ def _insert_definitions(
 def _anchor_statement(document: Document, statement: Statement) -> cst.CSTNode | None:
     """Return the statement to insert definitions after; None for the top of the file.
 
-    The last outlined operator, else the last import or the statement before the first definition.
+    It is the last outlined operator, else the last import or the statement before the first
+    definition.
     """
     body = document.module.body
     known = find_decorator(document, _DECORATOR)
