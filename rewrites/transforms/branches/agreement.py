@@ -24,27 +24,27 @@ _NUMBER = "a tensor may take the place of"
 
 @dataclass
 class Agreement:
-    """Checks that two values may be selected by one `torch.where`, and the assumptions made."""
+    """Checks that one `torch.where` can select between two values; collects the assumptions."""
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
     known: dict[cst.CSTNode, ValueSummary] = field(default_factory=dict)
-    """Facts about new nodes."""
+    """Observed values of expressions that the edit creates."""
     arithmetic: bool = False
     """Whether the values are only operands of tensor operations, where a number may be a tensor."""
 
     def check_pair(
         self, one: cst.BaseExpression, other: cst.BaseExpression, *, numbers: bool = True
     ) -> None:
-        """Check that two values have the same type, dtype and shape. Raises NotApplicable if they
-        certainly do not.
+        """Check that two values have the same type, dtype and shape; assume what is unknown.
 
-        `numbers` says whether a Python number may become a tensor.
+        `numbers` says whether a Python number may become a tensor. Raises NotApplicable if the
+        values certainly differ.
         """
         a, b = (self.known.get(when) or infer(self.site, when) for when in (one, other))
         texts = [self.text(one), self.text(other)]
         if numbers:
-            a, b = (self._now_and_then(s, t) for s, t in zip((a, b), texts, strict=True))
+            a, b = (self._as_tensor_facts(s, t) for s, t in zip((a, b), texts, strict=True))
         for seen, text in zip((a, b), texts, strict=True):
             if seen is not None and not seen.is_tensor and not (numbers and seen.is_number):
                 raise NotApplicable(f"{text} is no tensor")
@@ -69,8 +69,12 @@ class Agreement:
             if not self.arithmetic:
                 self.assumes[f"{_NUMBER} {texts[number]}"] = None
 
-    def _now_and_then(self, seen: ValueSummary | None, text: str) -> ValueSummary | None:
-        """Return the facts of a name that is a number before a loop and a tensor afterwards."""
+    def _as_tensor_facts(self, seen: ValueSummary | None, text: str) -> ValueSummary | None:
+        """Return the facts of a value that was sometimes a number and sometimes a 0-d tensor.
+
+        They become those of a tensor, with an assumption: `loss = 0` before a loop, a tensor in it.
+        `text` is the source of the value. Other facts are returned unchanged.
+        """
         if seen is None or seen.dims != {0} or seen.is_tensor:
             return seen
         kinds = {one for one in seen.types if "Tensor" not in one and "Parameter" not in one}
@@ -82,7 +86,7 @@ class Agreement:
     def assume_zero_gradients(
         self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]
     ) -> None:
-        """Assume that a zero gradient is acceptable where only one branch uses a tensor."""
+        """Assume that a tensor that only one of two branches uses may get a zero gradient."""
         sides = [used_names(when) for when in (one, other)]
         for path in sorted(sides[0].keys() ^ sides[1].keys()):
             node = sides[0].get(path) or sides[1][path]
@@ -91,7 +95,7 @@ class Agreement:
                 self.assumes[clause] = None
 
     def may_require_grad(self, node: cst.BaseExpression) -> bool:
-        """Return whether an expression may require grad, or be a layer with such parameters."""
+        """Return whether an expression may require grad, or is a layer with such parameters."""
         parent = self.site.document.parents.get(node)
         if isinstance(parent, cst.Call) and parent.func is node:
             kind = class_of(self.site, node).rpartition(".")[2]
@@ -112,7 +116,7 @@ class Agreement:
             self.assumes[f"the result may ask for a gradient where {constant} does not"] = None
 
     def text(self, node: cst.BaseExpression) -> str:
-        """Return the source of a value, for an explanation."""
+        """Return the source of a value, shortened for messages."""
         code = " ".join(cst.Module([]).code_for_node(node).split())
         return f"`{code}`" if len(code) <= 40 else f"`{code[:37]}…`"
 
@@ -125,9 +129,11 @@ def rewrite_assuming(
     *,
     numbers: bool = True,
 ) -> Rewrite:
-    """Return an edit that imports torch and is unsafe if anything is assumed.
+    """Return a rewrite that imports torch and is unsafe if anything is assumed.
 
-    `numbers` says whether callers can see that a number became a tensor."""
+    `tests` are the conditions that the rewrite replaces. `numbers` says whether callers can see
+    that a number became a tensor.
+    """
     clauses = tuple(assumes)
     return Rewrite(
         replacements,
@@ -140,10 +146,14 @@ def rewrite_assuming(
     )
 
 
-def used_names(branch: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst.BaseExpression]:
-    """Return the names that a branch uses, each with a node; `own` leaves out names that it
-    binds."""
-    without = set(names_bound(*branch)) if own else ()
+def used_names(
+    branch: Sequence[cst.CSTNode], skip_bound: bool = True
+) -> dict[str, cst.BaseExpression]:
+    """Return the names that a branch uses, each with a node that reads it.
+
+    `skip_bound` leaves out the names that the branch binds.
+    """
+    without = set(names_bound(*branch)) if skip_bound else ()
     return {
         dotted_name(n): n
         for node in branch
@@ -153,7 +163,7 @@ def used_names(branch: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst
 
 
 def _variables_in(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Return the variables and attribute paths in a node, the longest of each."""
+    """Yield the variables and attribute paths in a node: `a.b.c` as a whole, not also `a.b`."""
     if isinstance(node, cst.Name | cst.Attribute) and dotted_name(node):
         yield node
         return

@@ -22,11 +22,11 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import build_statement, dotted_name, parenthesize, replace_nodes
 
 RETURN = "return"
-"""Stands for the function's result among the names that a branch assigns."""
+"""Key of the function's result among the values that a branch assigns."""
 APPEND = ".append()"
-"""What follows a list's name where a value is not assigned to it but appended."""
+"""Suffix of the key of a list to which a branch appends: `values.append()`."""
 ITEM = "]"
-"""The end of the code of a dict's item, which stands for it."""
+"""Suffix of the key of a dict's item, which is its source: `results["loss"]`."""
 
 
 @dataclass
@@ -34,24 +34,25 @@ class BranchValues:
     """Values that the names assigned in one branch have at its end."""
 
     values: dict[str, cst.BaseExpression] = field(default_factory=dict)
-    """Each output's final value, in terms of the values at the start and of `own`."""
-    own: list[cst.BaseStatement] = field(default_factory=list)
-    """Statements for names that only this branch uses; evaluating them always is harmless."""
+    """The final value of each name, in terms of the values before the branch and `local_lines`."""
+    local_lines: list[cst.BaseStatement] = field(default_factory=list)
+    """Assignments to names that only this branch uses; they are to run unconditionally."""
 
 
 def values_assigned(
-    site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]
+    site: Site, body: Sequence[cst.CSTNode], read_later: frozenset[str]
 ) -> BranchValues:
-    """Return the values that statements assign to `outputs`.
+    """Return the values that the statements of a branch assign.
 
-    Raises NotApplicable where they do more than assign.
+    `read_later` are the names that code after the branch reads. Raises NotApplicable if a statement
+    does more than assign.
     """
     made = BranchValues()
     for line in body:
         if not isinstance(line, cst.SimpleStatementLine):
             raise NotApplicable(f"there is `{_first_line(site, line)}` in the branch")
         for small in line.body:
-            _add_small_statement(site, made, line, small, outputs)
+            _add_small_statement(site, made, line, small, read_later)
     holders = Counter(
         key.removesuffix(APPEND).partition("[")[0]
         for key in made.values
@@ -66,9 +67,9 @@ def values_assigned(
 
 
 def _drop_unread(site: Site, made: BranchValues) -> list[cst.BaseStatement]:
-    """Return the branch's own statements without pure assignments to names that nothing reads."""
+    """Return the branch's local lines without pure assignments to names that nothing reads."""
     kept: list[cst.BaseStatement] = []
-    for line in reversed(made.own):
+    for line in reversed(made.local_lines):
         read = names_read(*kept, *made.values.values()).intersection(names_bound(line))
         if read or side_effect_of(site, line) or may_raise(site, line):
             kept.insert(0, line)
@@ -87,9 +88,9 @@ def _add_small_statement(
     made: BranchValues,
     line: cst.SimpleStatementLine,
     small: cst.BaseSmallStatement,
-    outputs: frozenset[str],
+    read_later: frozenset[str],
 ) -> None:
-    """Add the values that one simple statement of a branch assigns."""
+    """Add the values that one simple statement of a branch assigns to `made`."""
     match small:
         case cst.Pass():
             return
@@ -101,9 +102,9 @@ def _add_small_statement(
         case cst.Return():
             made.values[RETURN] = _fill_in_values(site, made, small.value or cst.Name("None"))
         case cst.Assign(targets=[target]):
-            _add_assignment(site, made, line, target.target, small.value, outputs)
+            _add_assignment(site, made, line, target.target, small.value, read_later)
         case cst.AnnAssign(value=cst.BaseExpression() as value):
-            _add_assignment(site, made, line, small.target, value, outputs)
+            _add_assignment(site, made, line, small.target, value, read_later)
         case cst.AugAssign():
             if is_tensor(site, small.target) is not False:
                 raise NotApplicable(f"`{site.document.code(small)}` changes a tensor in place")
@@ -147,9 +148,9 @@ def _add_assignment(
     line: cst.SimpleStatementLine,
     target: cst.BaseExpression,
     value: cst.BaseExpression,
-    outputs: frozenset[str],
+    read_later: frozenset[str],
 ) -> None:
-    """Add the values of one assignment, of tuples element by element."""
+    """Add the values that one assignment assigns to `made`; tuples element by element."""
     if (
         isinstance(target, cst.Tuple)
         and isinstance(value, cst.Tuple)
@@ -165,22 +166,22 @@ def _add_assignment(
     path = dotted_name(target) or item
     if not path:
         raise NotApplicable(f"the branch assigns to `{site.document.code(target)}`")
-    if item or path in outputs:
+    if item or path in read_later:
         made.values[path] = _fill_in_values(site, made, value)
         return
-    if set(names_bound(*(one for one in made.own))) & {path}:
+    if set(names_bound(*(one for one in made.local_lines))) & {path}:
         raise NotApplicable(f"the branch assigns to `{path}` twice")
     filled = _fill_in_values(site, made, value)
     if filled is value and len(line.body) == 1:
-        made.own.append(line)
+        made.local_lines.append(line)
     else:
-        made.own.append(build_statement("{target} = {value}", target=path, value=filled))
+        made.local_lines.append(build_statement("{target} = {value}", target=path, value=filled))
 
 
 def _fill_in_values(
     site: Site, made: BranchValues, value: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """Return `value` with outputs that the branch already assigned replaced by their values."""
+    """Return `value` with names that the branch already assigned replaced by their values."""
     known = names_read(value) & made.values.keys()
     if not known:
         return value

@@ -68,16 +68,20 @@ def blocks_of(node: cst.If) -> Branches:
 
 
 def last_line(node: cst.If) -> cst.SimpleStatementLine | None:
-    """Return the last line of an `if` without `else`; None if a compound statement ends it."""
+    """Return the last line in the body of an `if`.
+
+    None if the `if` has an `else`, or if its body ends with a compound statement.
+    """
     body = statements_of(node.body)
     last = body[-1] if body else None
     return last if node.orelse is None and isinstance(last, cst.SimpleStatementLine) else None
 
 
 def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
-    """Return the statements that `if t: continue` or `if t: return` skips.
+    """Return the statements that `if t: continue` or a bare `if t: return` skips.
 
-    Empty where more than that is skipped, or where the function returns values.
+    Empty for other `if`s, for a jump that skips more than the rest of the block around the `if`,
+    and in functions that return values.
     """
     outer, last = site.document.parent(node), last_line(node)
     if last is None or not isinstance(outer, cst.IndentedBlock):
@@ -86,14 +90,16 @@ def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
     if isinstance(jump, cst.Continue):
         fits = isinstance(holder, cst.For | cst.While)
     else:
-        fits = _has_no_value(jump) and isinstance(holder, cst.FunctionDef) and _is_plain(holder)
+        fits = (
+            _has_no_value(jump) and isinstance(holder, cst.FunctionDef) and _returns_nothing(holder)
+        )
     return outer.body[outer.body.index(node) + 1 :] if fits else ()
 
 
 def find_guarded_skip(site: Site, node: cst.If) -> Branches | None:
-    """Return the branches of `if guard: …; if t: continue` for its inner `if`, `node`.
+    """Return the branches of `if guard: …; if t: continue`, where `node` is the inner `if`.
 
-    They are the branches of the outer `if`, which is their `node`; None for other code.
+    The outer `if` is the `node` of the result. None for other code.
     """
     outer = site.document.parents.get(site.document.parent(node))
     if not isinstance(outer, cst.If) or outer.orelse is not None:
@@ -114,8 +120,10 @@ def find_guarded_skip(site: Site, node: cst.If) -> Branches | None:
 
 
 def leaves_early(site: Site, node: cst.CSTNode) -> bool:
-    """Return whether the `if` raises or leaves a loop, except by skipping the rest of an
-    iteration."""
+    """Return whether an `if` raises, breaks or continues.
+
+    A `continue` or `return` whose skipped statements form the other branch does not count.
+    """
     skips = isinstance(node, cst.If) and (
         skipped_statements(site, node) or find_guarded_skip(site, node)
     )
@@ -132,7 +140,7 @@ def _has_no_value(node: cst.CSTNode) -> bool:
     )
 
 
-def _is_plain(function: cst.FunctionDef) -> bool:
+def _returns_nothing(function: cst.FunctionDef) -> bool:
     """Return whether a function returns no value anywhere."""
     found = (one for one in walk(function.body) if isinstance(one, _RETURNS))
     return all(_has_no_value(one) for one in found)

@@ -26,7 +26,7 @@ _FINITE_TESTS = ("isnan", "isinf", "isfinite")
 
 @dataclass
 class Choice:
-    """Writer of `torch.where` for one condition; `uses` counts its calls."""
+    """Writer of `torch.where` for one condition; `uses` counts the calls it wrote."""
 
     site: Site
     test: cst.BaseExpression
@@ -40,7 +40,10 @@ class Choice:
         self.where = self.site.document.imported_name("torch.where") or "torch.where"
 
     def select(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
-        """Return the selection between two values; containers item by item."""
+        """Return `torch.where(condition, one, other)`; tuples, lists and dicts item by item.
+
+        Raises NotApplicable if the values certainly differ in type, dtype or shape.
+        """
         if one.deep_equals(other):
             return one
         if parts := self._parts(one, other):
@@ -51,20 +54,28 @@ class Choice:
     def select_stored(
         self, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> cst.BaseExpression:
-        """Return the selection between values that are stored in a tensor of fixed dtype and
-        shape."""
+        """Return `torch.where(condition, one, other)` without checking that the values agree.
+
+        For values that are stored in a tensor, which keeps its dtype and shape.
+        """
         left, right = self.make_finite(one, True), self.make_finite(other, False)
         self.uses += 1
         return build_expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
 
     def make_finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
-        """Return `value`, with operands replaced so that no unselected gradient becomes NaN."""
+        """Return `value`, edited so that no gradient becomes NaN where it is not selected.
+
+        `value` is selected where the condition equals `when`.
+        """
         new = self._without_hazards(value, when)
         assert isinstance(new, cst.BaseExpression)
         return new
 
     def make_finite_edits(self, node: cst.CSTNode, when: bool) -> dict[cst.CSTNode, Replacement]:
-        """Return the edits that `make_finite` makes inside `node`."""
+        """Return the edits that `make_finite` makes inside `node`.
+
+        `node` is selected where the condition equals `when`.
+        """
         found = find_hazards(self.site, node)
         edits: dict[cst.CSTNode, Replacement] = {}
         inner = [child for one in found for child in walk(one.operand)]
@@ -74,7 +85,7 @@ class Choice:
         return edits
 
     def require_pure(self, *nodes: cst.CSTNode) -> None:
-        """Raise NotApplicable where evaluating nodes unconditionally has a side effect."""
+        """Raise NotApplicable if evaluating nodes unconditionally has side effects or may raise."""
         if reason := side_effect_of(self.site, *nodes, random=self.random):
             raise NotApplicable(f"both ways would be evaluated, and {reason}")
         if text := may_raise(self.site, *nodes, indices=False):
@@ -87,7 +98,7 @@ class Choice:
             raise NotApplicable("a gradient of zero times what is not finite would be NaN")
 
     def _without_hazards(self, value: cst.CSTNode, when: bool) -> cst.CSTNode:
-        """Return a branch's value with its hazardous operands replaced where it is not selected."""
+        """Return a branch's value with each hazardous operand guarded by `_guard_operand`."""
         edits = self.make_finite_edits(value, when)
         if value in edits:
             new = edits[value]
@@ -115,7 +126,11 @@ class Choice:
     def _parts(
         self, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> dict[cst.CSTNode, Replacement]:
-        """Return the replacement of each item of `one`, for two displays of the same form."""
+        """Return the selection for each item of `one`, if both are displays of the same form.
+
+        Empty for values that are not tuples, lists or dicts. Raises NotApplicable for displays of
+        different lengths or keys.
+        """
         pairs: list[tuple[_Item, _Item]]
         if isinstance(one, cst.Tuple | cst.List) and isinstance(other, type(one)):
             if len(one.elements) != len(other.elements):
@@ -132,6 +147,6 @@ class Choice:
 
 
 def _key_codes(node: cst.Dict) -> list[str | None]:
-    """Return the source of a dict's keys."""
+    """Return the source of a dict's keys; None for `**` items."""
     code = cst.Module([]).code_for_node
     return [code(e.key) if isinstance(e, cst.DictElement) else None for e in node.elements]

@@ -43,7 +43,7 @@ class LaterStatements:
 
 
 def is_early_return(node: cst.If) -> bool:
-    """Return whether an `if` without `else` returns."""
+    """Return whether an `if` without `else` ends with a `return`."""
     last = last_line(node)
     return last is not None and isinstance(last.body[-1], cst.Return)
 
@@ -51,7 +51,8 @@ def is_early_return(node: cst.If) -> bool:
 def statements_after(site: Site, node: cst.If | cst.For) -> LaterStatements:
     """Return the statements after an early return, or after the loop that contains it.
 
-    Raises NotApplicable where they do not end in one return."""
+    Raises NotApplicable if the last one is not a return, or if there are other returns.
+    """
     outer = site.document.parent(node)
     if not isinstance(outer, cst.IndentedBlock):
         raise NotApplicable("it is an `elif` that returns")
@@ -72,7 +73,10 @@ def statements_after(site: Site, node: cst.If | cst.For) -> LaterStatements:
 def select_return(
     selection: WhereWriter, node: cst.If, condition: Predicate
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that write an early return with `torch.where`. Raises NotApplicable."""
+    """Return the edits that write an early return with `torch.where`.
+
+    Raises NotApplicable.
+    """
     site = selection.site
     body = selection.without_output(statements_of(node.body))
     made = values_assigned(site, body, frozenset({RETURN}))
@@ -81,10 +85,13 @@ def select_return(
         *names_bound(*after.statements),
         *names_read(*after.statements, after.value, condition.tensor),
     }
-    if shared := elsewhere & set(names_bound(*made.own)):
+    if shared := elsewhere & set(names_bound(*made.local_lines)):
         raise NotApplicable(f"`{min(shared)}` is something else on each way")
     choice = selection.choice(condition)
-    own = [selection.unconditional_line(choice, line, not condition.negated) for line in made.own]
+    own = [
+        selection.unconditional_line(choice, line, not condition.negated)
+        for line in made.local_lines
+    ]
     choice.require_pure(*after.statements, after.value, early)
     choice.agreement.assume_zero_gradients([*own, early], [*after.statements, after.value])
     edits: dict[cst.CSTNode, Replacement] = {}
@@ -122,7 +129,10 @@ def _place_edits(
     final: cst.SimpleStatementLine,
     edits: dict[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that put the new lines around the statements in between."""
+    """Return the edits that replace the `if` by `lines`, and the last return by `final`.
+
+    `edits` are those of the statements between them.
+    """
     kept = [*node.leading_lines, *lost_comments(node, [*lines, final])]
     if lines:
         first = lines[0].with_changes(leading_lines=kept)

@@ -22,8 +22,11 @@ _METHODS = {"add_": "0", "sub_": "0", "mul_": "1", "div_": "1"}
 _FILLS = ("copy_", "fill_", "zero_")
 _ELEMENTWISE = frozenset(name for name in ELEMENTWISE if f"{name}_" in IN_PLACE)
 """Methods with an in-place form, such as `add_`, that computes each element the same way."""
-Old = Callable[[str, cst.BaseExpression], cst.BaseExpression]
-"""Return what a name held before its new value; may raise NotApplicable."""
+ValueBefore = Callable[[str, cst.BaseExpression], cst.BaseExpression]
+"""Function of a name and its new value that returns its earlier value.
+
+It may raise NotApplicable.
+"""
 
 
 def is_update(site: Site, node: cst.CSTNode) -> bool:
@@ -44,7 +47,7 @@ def is_update(site: Site, node: cst.CSTNode) -> bool:
 
 
 def changes_tensors(site: Site, *branches: Sequence[cst.CSTNode]) -> bool:
-    """Return whether branches, which have no nested blocks, update tensors in place."""
+    """Return whether branches update tensors in place; False if they have nested blocks."""
     lines = [line for branch in branches for line in branch]
     return all(isinstance(line, cst.SimpleStatementLine) for line in lines) and any(
         is_update(site, small) for small in _small_statements(lines)
@@ -55,10 +58,11 @@ def guard_updates(
     choice: Choice,
     sides: Sequence[tuple[Sequence[cst.CSTNode], bool]],
     read_later: Collection[str],
-    old: Old,
+    value_before: ValueBefore,
 ) -> list[cst.BaseStatement]:
-    """Return the statements of both branches, each without an effect unless its branch is taken.
+    """Return the statements of both branches; each has an effect only if its branch is taken.
 
+    `sides` are the branches, each with the value of the condition for which it is taken.
     `read_later` are the names that later code reads.
     """
     if merged := _merge_assignments(choice, *sides):
@@ -68,7 +72,8 @@ def guard_updates(
         for line in branch:
             assert isinstance(line, cst.SimpleStatementLine)
             body = [
-                conditional_statement(choice, small, when, read_later, old) for small in line.body
+                conditional_statement(choice, small, when, read_later, value_before)
+                for small in line.body
             ]
             made.append(line.with_changes(body=body))
     return made
@@ -81,7 +86,7 @@ def stored_operands(branch: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
 
 
 def _small_statements(lines: Sequence[cst.CSTNode]) -> Iterator[cst.BaseSmallStatement]:
-    """Yield the simple statements of lines."""
+    """Yield the simple statements of `lines`; compound statements are left out."""
     for line in lines:
         if isinstance(line, cst.SimpleStatementLine):
             yield from line.body
@@ -92,7 +97,11 @@ def _merge_assignments(
     first: tuple[Sequence[cst.CSTNode], bool],
     second: tuple[Sequence[cst.CSTNode], bool],
 ) -> list[cst.BaseStatement]:
-    """Merge `x[i] = a` and `x[i] = b` into one assignment; [] for branches of other forms."""
+    """Merge `x[i] = a` in one branch and `x[i] = b` in the other into one assignment.
+
+    `first` and `second` are branches, each with the value of the condition for which it is taken.
+    Empty for branches of other forms.
+    """
     match first[0], second[0]:
         case (
             [cst.SimpleStatementLine(body=[cst.Assign(targets=[a]) as left]) as line],
@@ -106,12 +115,15 @@ def _merge_assignments(
 
 
 def conditional_statement(
-    choice: Choice, small: cst.BaseSmallStatement, when: bool, read_later: Collection[str], old: Old
+    choice: Choice,
+    small: cst.BaseSmallStatement,
+    when: bool,
+    read_later: Collection[str],
+    value_before: ValueBefore,
 ) -> cst.BaseSmallStatement:
-    """Return a statement without an effect unless the condition is `when`.
+    """Return a statement that has an effect only if the condition equals `when`.
 
-    `read_later` are the names that later code reads; `old` gives the earlier value of a name.
-    Raises NotApplicable.
+    `read_later` are the names that later code reads. Raises NotApplicable.
     """
     if isinstance(small, cst.Pass) or is_update(choice.site, small):
         return small if isinstance(small, cst.Pass) else guard_update(choice, small, when)
@@ -121,7 +133,7 @@ def conditional_statement(
     if "." not in path and path not in read_later:
         edits = choice.make_finite_edits(small, when)
         return replace_nodes(small, edits) if edits else small
-    before = old(path, value)
+    before = value_before(path, value)
     new = choice.select(value, before) if when else choice.select(before, value)
     assert isinstance(target, cst.BaseAssignTargetExpression)
     return cst.Assign([cst.AssignTarget(target)], new)
@@ -132,7 +144,8 @@ def parse_assignment(
 ) -> tuple[cst.BaseExpression, cst.BaseExpression]:
     """Return the name or attribute that a statement assigns to, and the value.
 
-    Raises NotApplicable."""
+    Raises NotApplicable for statements that are not assignments of one value.
+    """
     match small:
         case cst.AugAssign() if type(small.operator) in OPERATORS and dotted_name(small.target):
             operator = OPERATORS[type(small.operator)]()
@@ -143,7 +156,7 @@ def parse_assignment(
 
 
 def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmallStatement:
-    """Return an in-place update without an effect unless the condition is `when`.
+    """Return an in-place update that has an effect only if the condition equals `when`.
 
     Raises NotApplicable.
     """
@@ -162,7 +175,10 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
 
 
 def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
-    """Rewrite `x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others with `x.copy_`."""
+    """Rewrite `x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others as `x.copy_(…)`.
+
+    The call has an effect only if the condition equals `when`.
+    """
     site = choice.site
     (*first, method), base = _in_place_chain(call)
     choice.require_pure(base, *(arg.value for arg in _chain_arguments(call, base)))
@@ -189,7 +205,7 @@ def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
 
 
 def _chain_arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[cst.Arg]:
-    """Return the arguments of all methods in a chain on `base`."""
+    """Yield the arguments of all methods in a chain of calls on `base`."""
     while isinstance(call, cst.Call) and call is not base:
         yield from call.args
         call = call.func.value if isinstance(call.func, cst.Attribute) else base
@@ -207,7 +223,10 @@ def _out_of_place(
 
 
 def _in_place_chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpression]:
-    """Return the in-place methods of `x.mul_(a).add_(b)` in order, and `x`; [] for other code."""
+    """Return the in-place methods of `x.mul_(a).add_(b)` in order, and `x`.
+
+    For other code, return [] and `node`.
+    """
     methods: list[str] = []
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         method = node.func.attr.value
@@ -221,14 +240,17 @@ def _in_place_chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpres
 def _select_by(
     choice: Choice, value: cst.BaseExpression, other: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
-    """Return `value` where the condition is `when`, else `other`."""
+    """Return a selection of `value` where the condition equals `when`, and `other` elsewhere."""
     return choice.select_stored(value, other) if when else choice.select_stored(other, value)
 
 
 def _require_same_precision(
     site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node: cst.Call
 ) -> None:
-    """Raise NotApplicable where choosing between a tensor and a new value could lose precision."""
+    """Raise NotApplicable if selecting between `base` and `value` could lose precision.
+
+    `node` is the call that stores `value` in the tensor `base`.
+    """
     old, new = infer(site, base), infer(site, value)
     if old is None or new is None or not (new.is_tensor or new.is_number):
         raise NotApplicable(f"it is not known what `{site.document.code(node)}` puts in")
@@ -241,7 +263,10 @@ def _require_same_precision(
 def _require_same_dtype(
     site: Site, target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
 ) -> None:
-    """Raise NotApplicable where an operand could change the result's dtype."""
+    """Raise NotApplicable if `value` could change the dtype of a result stored in `target`.
+
+    `node` is the update, for messages.
+    """
     old, new = infer(site, target), infer(site, value)
     if new is None or old is None or not (new.is_tensor or new.is_number):
         raise NotApplicable(

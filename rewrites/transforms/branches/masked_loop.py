@@ -55,10 +55,10 @@ class MaskedLoop:
     """The `if t: break` or `if t: return a`."""
     assumes: dict[str, None] = field(default_factory=dict)
     unset: dict[str, None] = field(default_factory=dict)
-    """Names that only the loop assigns."""
+    """Names without a value before the loop; they are set to None there."""
 
     def edits(self) -> dict[cst.CSTNode, Replacement]:
-        """Return the replacements of the loop's statements. Raises NotApplicable."""
+        """Return the edits of the loop and of the `return` after it. Raises NotApplicable."""
         site, document = self.site, self.site.document
         loop = self._masked_loop()
         done = document.unused_name("done")
@@ -70,7 +70,7 @@ class MaskedLoop:
             raise NotApplicable("Python alone can make its test true")
         choice = Choice(site, cst.Name(done), Agreement(site, self.assumes))
         choice.require_pure(*filter(None, (condition.tensor, guard)))
-        lines, behind = self._statements_behind(choice, loop)
+        lines, behind = self._statements_after_loop(choice, loop)
         edits: dict[cst.CSTNode, Replacement] = {}
         for line in loop.body.body:
             if line is self.node:
@@ -99,7 +99,10 @@ class MaskedLoop:
     def _exit_statements(
         self, done: str, test: cst.BaseExpression, loop: cst.For
     ) -> list[cst.BaseStatement]:
-        """Return the update of the exit condition, and the statements before the exit, masked."""
+        """Return the statements that replace the `if` with the exit.
+
+        They set the flag `done` if `test` is true, and mask what the `if` does before the exit.
+        """
         *first, _ = split_statements(self.node.body)
         if not first:
             return [build_statement(f"{done} = {done} | {{t}}", t=test)]
@@ -122,7 +125,10 @@ class MaskedLoop:
         ]
 
     def _earlier_value(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
-        """Return the value of a name or attribute before the exit, as a node with known facts."""
+        """Return the earlier value of a name or attribute, as a node with recorded facts.
+
+        Raises NotApplicable if it has none.
+        """
         if "." not in path and path not in names_bound_before(self.site.document, loop):
             raise NotApplicable(f"`{path}` has no value before the loop")
         old = cst.parse_expression(path)
@@ -132,10 +138,13 @@ class MaskedLoop:
             choice.agreement.known[old] = fact
         return old
 
-    def _statements_behind(
+    def _statements_after_loop(
         self, choice: Choice, loop: cst.For
     ) -> tuple[list[cst.BaseStatement], dict[cst.CSTNode, Replacement]]:
-        """Return the statements after a loop that returns, and the edits of later ones."""
+        """Return the statements to insert after the loop, and the edits of those already there.
+
+        For a loop exit that returns; both are empty for a `break`.
+        """
         value = self._returned_value()
         if value is None:
             return [], {}
@@ -164,7 +173,7 @@ class MaskedLoop:
         return jump.value if isinstance(jump, cst.Return) else None
 
     def _masked_loop(self) -> cst.For:
-        """Return the loop. Raises NotApplicable where its body cannot be masked."""
+        """Return the loop around the `if`. Raises NotApplicable if its body cannot be masked."""
         document = self.site.document
         suite = document.parent(self.node)
         loop = document.parent(suite)
@@ -187,7 +196,7 @@ class MaskedLoop:
     def _mask_statement(
         self, choice: Choice, loop: cst.For, small: cst.BaseSmallStatement
     ) -> list[cst.BaseSmallStatement]:
-        """Return one statement of the body, without an effect after the exit."""
+        """Return the statements that replace one of the loop and have no effect after the exit."""
         site = self.site
         if isinstance(small, cst.Pass):
             return [small]
@@ -232,7 +241,7 @@ class MaskedLoop:
         )
 
     def _surely_iterates(self, loop: cst.For) -> bool:
-        """Return whether the loop has at least one iteration: `range(10)`."""
+        """Return whether the source shows that the loop has an iteration: `range(10)`."""
         match loop.iter:
             case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer() as number)]):
                 return number.evaluated_value > 0
@@ -247,7 +256,7 @@ class MaskedLoop:
         return frozenset(set(names_bound(loop.body)) & (after | live_in(loop.body.body)))
 
     def _tensor_before_loop(self, loop: cst.For) -> str:
-        """Return a tensor that exists before the loop, on the condition's device."""
+        """Return the name of a tensor that exists before the loop, for its device; "" if none."""
         known = names_bound_before(self.site.document, loop)
         for source in (self.node.test, loop.body):
             for path in sorted(names_read(source) & known):

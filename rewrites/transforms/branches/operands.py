@@ -19,14 +19,19 @@ class ConditionOperand:
 
     branch: Branch
     operand: cst.BaseExpression
-    """The operand of the innermost `and`, `or` or `not` around a place, or the whole condition."""
+    """The operand of the innermost `and`, `or` or `not` that contains the site's node.
+
+    The whole condition if there is no such operator.
+    """
     path: tuple[Operator, ...]
     """`and`, `or` and `not` around the operand, innermost first."""
 
 
 def find_operand(site: Site) -> ConditionOperand | None:
-    """Return the operand, in the condition of an `if`, conditional expression or `assert`, that is
-    or contains the site's node; None outside of conditions."""
+    """Return the operand of a condition that is or contains the site's node.
+
+    Conditions are those of an `if`, conditional expression or `assert`. None outside of conditions.
+    """
     chain: list[cst.CSTNode] = [site.node]
     for outer in site.document.ancestors(site.node):
         if isinstance(outer, Branch) and outer.test is chain[-1]:

@@ -1,4 +1,4 @@
-"""Output in a branch, which eager code goes on writing when the branch is gone."""
+"""Prints and logging in a branch, kept for eager code when the branch is rewritten."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _PRINT = "torch._higher_order_ops.print"
 
 
 def writes_only(site: Site, statement: cst.CSTNode) -> bool:
-    """Return whether a statement only writes output, in eager or in the graph."""
+    """Return whether a statement only prints, logs or warns.
+
+    Torch's print operator counts, and statements under `if not torch.compiler.is_compiling():`.
+    """
     if statement not in site.document.parents:
         return False
     if isinstance(statement, cst.If) and _is_eager_only(site, statement):
@@ -32,9 +35,10 @@ def keep_output(
     output: Sequence[cst.BaseStatement],
     edits: Mapping[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits of a branch, with its output before it, for eager code alone.
+    """Return `edits` with the branch's prints and logging inserted before `node`.
 
-    Raises NotApplicable where it cannot stand there.
+    `output` are those statements; a guard makes them run in eager only. Raises NotApplicable if
+    they cannot be moved before `node`.
     """
     document = site.document
     parent = document.parent(node)
@@ -56,7 +60,7 @@ def keep_output(
         if not inside:
             continue
         kept += len(inside)
-        lines = [line for one in inside for line in _lines(site, one)]
+        lines = [line for one in inside for line in _eager_lines(site, one)]
         if bound & names_read(*lines):
             raise NotApplicable("the output shows what the branch assigns")
         test = build_expression(
@@ -69,18 +73,21 @@ def keep_output(
 
 
 def _put_before(guards: Sequence[cst.If], edit: Replacement) -> Replacement:
-    """Return the replacement of a statement with others before it."""
+    """Return `edit`, the replacement of a statement, with `guards` before it."""
     rest = [*edit.nodes] if isinstance(edit, cst.FlattenSentinel) else [edit]
     return cst.FlattenSentinel([*guards, *(one for one in rest if isinstance(one, cst.CSTNode))])
 
 
 def _is_eager_only(site: Site, node: cst.If) -> bool:
-    """Return whether compiled code leaves the body of an `if` out."""
+    """Return whether an `if` is `if not torch.compiler.is_compiling():` without `else`."""
     return node.orelse is None and site.document.code(node.test) == eager_condition(site.document)
 
 
-def _lines(site: Site, statement: cst.BaseStatement) -> Sequence[cst.BaseStatement]:
-    """Return an output statement as eager code writes it: with Python's `print`, unguarded."""
+def _eager_lines(site: Site, statement: cst.BaseStatement) -> Sequence[cst.BaseStatement]:
+    """Return the lines of an output statement for eager code.
+
+    Torch's print operator becomes `print`, and an eager-only `if` its body.
+    """
     if isinstance(statement, cst.If) and _is_eager_only(site, statement):
         return statements_of(statement.body)
     call = call_of(statement)

@@ -37,17 +37,18 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a branch, with the edits that writing it as a tensor needs."""
+    """Condition of a branch, and the assignment to remove if it is written as a tensor."""
 
     find_conditional: Decision
+    """The `if`, conditional expression or `while` with the condition."""
     expression: cst.BaseExpression
-    """The condition itself, or the condition with a name replaced by its definition."""
+    """The condition, in which the name that `gone` assigns is replaced by its value."""
     gone: cst.SimpleStatementLine | None = None
-    """The assignment right before the `if` that defined the name; it is removed."""
+    """The assignment right before the `if` of a name used only there; None if there is none."""
 
 
 def find_conditional(site: Site) -> Decision | None:
-    """Return the conditional whose condition is or contains the site's node."""
+    """Return the conditional whose condition is or contains the site's node, or None."""
     inner = site.node
     if isinstance(inner, Decision):
         return inner
@@ -61,7 +62,10 @@ def find_conditional(site: Site) -> Decision | None:
 
 
 def find_condition(site: Site) -> Condition | None:
-    """Return the condition of the site's conditional, with `n = t.item()` before it inlined."""
+    """Return the condition of the site's conditional, with `n = t.item()` before it inlined.
+
+    None if the site's node is in no condition and no such assignment.
+    """
     found = find_conditional(site)
     if found is not None:
         previous = _previous_statement(site, found)
@@ -88,7 +92,7 @@ _PARTS = (
 
 
 def _condition_through_name(site: Site, assign: cst.Assign) -> Condition | None:
-    """Return the condition of the `if` after `n = t.item()`, if nothing else reads `n`."""
+    """Return the condition of the `if` after `n = t.item()`; None if other code reads `n`."""
     known = find_definitions(site.document, assign)
     line = site.document.parent(assign)
     target = assign.targets[0].target
@@ -170,7 +174,10 @@ def _join_predicates(site: Site, condition: cst.BooleanOperation) -> Predicate |
 
 
 def _as_bool_tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return a condition without `and`, `or`, `not` as a 0-d boolean tensor; None if it is none."""
+    """Return a condition without `and`, `or`, `not` as a 0-d boolean tensor.
+
+    None if no tensor decides it. Raises NotApplicable if a tensor decides it in another way.
+    """
     if isinstance(condition, cst.Call):
         if compared := _as_reduction(site, condition):
             return compared
@@ -189,7 +196,10 @@ def _as_bool_tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpres
 
 
 def _compare_in_graph(site: Site, condition: cst.Comparison) -> cst.BaseExpression | None:
-    """Return a comparison as a tensor expression; None if no operand is a tensor."""
+    """Return a comparison as a tensor expression; None if no operand is a tensor.
+
+    Raises NotApplicable for long chains and for tensors of several elements.
+    """
     sides = [condition.left, *(one.comparator for one in condition.comparisons)]
     operators = [one.operator for one in condition.comparisons]
     bare = [tensor_of(site, when) for when in sides]
@@ -225,8 +235,10 @@ def _exact_operand(
     sides: list[cst.BaseExpression],
     bare: list[cst.BaseExpression],
 ) -> cst.BaseExpression:
-    """Return a Python number as an operand with which the tensor comparison is as exact as
-    Python's.
+    """Return the operand `t` or `t.double()` for `t.item()`, to compare as exactly as Python.
+
+    `old` is `t.item()` and `new` is `t`; `sides` are all operands, and `bare` the same with `t` for
+    `t.item()`.
 
     Python compares in float64, torch in the tensor's dtype: `t.item() > 0.1` is not `t > 0.1`.
     """
@@ -312,7 +324,10 @@ def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression
 def _zero_dimensional(
     site: Site, node: cst.BaseExpression, new: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """Return `new` as a 0-d tensor. Raises NotApplicable if it has several elements."""
+    """Return `new` as a 0-d tensor; `node` is the expression whose shape was observed.
+
+    Raises NotApplicable if it is not known to have a single element.
+    """
     seen = infer(site, node)
     shapes = seen.shapes if seen is not None else frozenset()
     if shapes == {()}:

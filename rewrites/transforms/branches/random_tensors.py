@@ -19,10 +19,10 @@ _INNER = cst.BaseCompoundStatement | cst.IfExp | cst.BooleanOperation | cst.Lamb
 def branch_draws(
     site: Site, node: cst.If | cst.IfExp, condition: Predicate
 ) -> dict[cst.Call, cst.BaseExpression]:
-    """Return a replacement for each random call in the branches, which draws only if its branch is
-    taken.
+    """Return for each random call in the branches a `torch.cond` that replaces it.
 
-    Raises NotApplicable where a call cannot be written that way.
+    The `torch.cond` draws only if the branch of the call is taken. Raises NotApplicable if a call
+    cannot be written that way.
     """
     if isinstance(node, cst.IfExp):
         both: tuple[Sequence[cst.CSTNode], ...] = ([node.body], [node.orelse])
@@ -43,7 +43,11 @@ def branch_draws(
 def replace_calls(
     edits: Mapping[cst.CSTNode, Replacement], calls: Mapping[cst.Call, cst.BaseExpression]
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return `edits` with the drawing calls replaced. Raises NotApplicable."""
+    """Return `edits` with the random calls replaced.
+
+    `calls` are the calls with their replacements. Raises NotApplicable if a call does not occur
+    exactly once in the edits.
+    """
     counts = dict.fromkeys(calls, 0)
 
     def replace_in(tree: cst.CSTNode) -> cst.CSTNode:
@@ -78,7 +82,7 @@ def _drawing_calls(site: Site, branch: Sequence[cst.CSTNode]) -> Iterator[cst.Ca
 
 
 def _nodes_between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes around `call` up to `node`, which is left out."""
+    """Yield the ancestors of `call` inside `node`, innermost first."""
     for one in site.document.ancestors(call):
         if one is node:
             return
@@ -88,7 +92,7 @@ def _nodes_between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cs
 def _conditional_draw(
     site: Site, call: cst.Call, condition: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
-    """Return a `torch.cond` that draws where the condition is `when`."""
+    """Return a `torch.cond` that calls `call` if the condition equals `when`; else gives zeros."""
     torch = site.document.imported_name("torch") or "torch"
     last = site.document.qualified_name(call.func).removeprefix("torch.")
     keywords = {arg.keyword.value for arg in call.args if arg.keyword}

@@ -38,19 +38,23 @@ class Numbers:
     tests: list[cst.BaseExpression] = field(default_factory=list)
     device: str = "cpu"
     dtype: str = "float64"
-    met: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
-    """Operations with a 0-d tensor whose dtype a scalar would not change."""
+    zero_dim_operands: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
+    """Operations on a scalar and a 0-d tensor, each with that tensor, which sets the dtype."""
     _known: dict[Position, ValueSummary | None] = field(default_factory=dict)
-    """Facts that override what was observed: the scalars are tensors."""
+    """Facts that override the observed ones, since the scalars are now tensors; None: unknown."""
 
     def follow(self, call: cst.Call, dtype: str, device: str = "cpu") -> None:
-        """Follow every use of a number. Raises NotApplicable where a tensor cannot replace it."""
+        """Follow every use of the number that `call` returns, up to the branches on it.
+
+        `dtype` and `device` are those of its tensor. Raises NotApplicable if a tensor cannot
+        replace the number.
+        """
         self.device, self.dtype = device, dtype
         tensor = TensorSummary(dtype, (), device, False, True)
         self._follow_uses(call, ValueSummary(("torch.Tensor",), 1, (tensor,)))
 
     def edits(self) -> Edits:
-        """Return the rewritten conditionals and scalars. Raises NotApplicable."""
+        """Return the edits of the conditionals and of the scalars. Raises NotApplicable."""
         facts = _Facts(self.site.facts, self._known)
         found: Edits = {}
         for node in self.decisions:
@@ -72,19 +76,28 @@ class Numbers:
         return plain | {node: _exchange_calls(new, self.tensors) for node, new in found.items()}
 
     def _keep_dtype(self, plain: Edits, found: Edits) -> Edits:
-        """Write `(n * t[None])[0]` for `n * t`, so that `n` does not promote the dtype."""
+        """Write `(n * t[None])[0]` for `n * t`, so that `n` does not promote the dtype of `t`.
+
+        `plain` are the edits of scalars outside of the rewritten conditionals `found`.
+        """
         ancestors = self.site.document.ancestors
-        for node in sorted(self.met, key=lambda one: len(tuple(ancestors(one))), reverse=True):
+        for node in sorted(
+            self.zero_dim_operands, key=lambda one: len(tuple(ancestors(one))), reverse=True
+        ):
             if any(one in found for one in (node, *ancestors(node))):
                 raise NotApplicable("the number meets a tensor without dimensions in a decision")
             inside = {one: plain.pop(one) for one in walk(node) if one in plain}
-            other = self.met[node]
+            other = self.zero_dim_operands[node]
             inside[other] = build_expression("{t}[None]", t=replace_nodes(other, inside))
             plain[node] = build_expression("{w}[0]", w=replace_nodes(node, inside))
         return plain
 
     def _follow_uses(self, node: cst.BaseExpression, seen: ValueSummary | None) -> None:
-        """Record what the uses of `node` become when it is a tensor, and the branches on it."""
+        """Record `seen` as the facts of `node`, now a tensor, and follow its uses.
+
+        `seen` is None if they are unknown. Adds the conditionals on the number to `decisions`.
+        Raises NotApplicable if a use needs a number.
+        """
         document = self.site.document
         self._known[document.position(node)] = seen
         parent = document.parent(node)
@@ -110,7 +123,7 @@ class Numbers:
                 self._follow_uses(parent, seen)
             case cst.UnaryOperation() | cst.BooleanOperation():
                 self._follow_uses(parent, None)
-            case cst.Arg(keyword=None, star="") if self._is_bound(document.parent(parent)):
+            case cst.Arg(keyword=None, star="") if self._is_max_or_min(document.parent(parent)):
                 self._follow_uses(document.parent(parent), None)  # type: ignore[arg-type]
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
                 known = find_definitions(document, node)
@@ -123,9 +136,9 @@ class Numbers:
                 raise NotApplicable("a tensor cannot stand where the number is used")
 
     def _note_operands(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
-        """Record that a number and a tensor are operands of one operation.
+        """Check an operation on the number and the tensor `other`; record it if `other` is 0-d.
 
-        Raises NotApplicable where the result would have another dtype.
+        Raises NotApplicable if the result would have another dtype.
         """
         seen = self.site.observed(other)
         if seen is None or not all(tensor.is_float for tensor in seen.tensors):
@@ -133,13 +146,13 @@ class Numbers:
         if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
             raise NotApplicable("the number meets a tensor on another device")
         if "float" in self.dtype and () in seen.shapes and seen.dtypes != {self.dtype}:
-            self.met[operation] = other
+            self.zero_dim_operands[operation] = other
 
     def _is_decided(self, binding: cst.CSTNode) -> bool:
         """Return whether a name is bound in a branch that depends on a replaced number."""
         return any(one in self.decisions for one in self.site.document.ancestors(binding))
 
-    def _is_bound(self, node: cst.CSTNode) -> bool:
+    def _is_max_or_min(self, node: cst.CSTNode) -> bool:
         """Return whether a node is a `max` or `min` of two values."""
         return (
             isinstance(node, cst.Call)
@@ -169,7 +182,7 @@ class Numbers:
         return edits
 
     def _is_evaluated_later(self, guard: cst.BaseExpression) -> bool:
-        """Return whether a Python condition is evaluated after a scalar drawn in the same test."""
+        """Return whether a condition `guard` is evaluated after a number drawn in the same test."""
         document = self.site.document
         if guard not in document.ranges:
             return True
@@ -187,7 +200,7 @@ class _Facts:
     known: Mapping[Position, ValueSummary | None]
 
     def at(self, position: Position) -> ValueSummary | None:
-        """Return what is known about a position: inferred here, else observed."""
+        """Return what is known about a position: the override if there is one, else observed."""
         return self.known[position] if position in self.known else self.seen.at(position)
 
     def evaluate(self, term: Term) -> ValueSummary | None:

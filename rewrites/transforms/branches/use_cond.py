@@ -46,7 +46,7 @@ class CondWriter:
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
     known: dict[cst.CSTNode, ValueSummary] = field(default_factory=dict)
-    """Facts about new nodes."""
+    """Observed values of expressions that the edit creates."""
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
         """Write a conditional expression as `torch.cond`."""
@@ -74,8 +74,10 @@ class CondWriter:
         return [guard_with(condition.guard, *kept)]
 
     def early(self, node: cst.If, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
-        """Return the edits that write an early return and the statements after it as two
-        branches."""
+        """Return the edits that write an early return as `torch.cond`.
+
+        Its other branch is the code after the early return.
+        """
         if condition.guard is not None:
             raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
         after = early.statements_after(self.site, node)
@@ -99,7 +101,10 @@ class CondWriter:
         one: Sequence[cst.CSTNode],
         other: Sequence[cst.CSTNode],
     ) -> Lines:
-        """Return the two branch functions and the assignment of their results."""
+        """Return the definitions of the two branch functions, and the call of `torch.cond`.
+
+        The call assigns `names`, which may be [RETURN]. Branches that only assign become lambdas.
+        """
         Agreement(self.site, self.assumes).assume_zero_gradients(one, other)
         values = [self._branch_values(branches, names, branch) for branch in (one, other)]
         left, right = values
@@ -131,7 +136,7 @@ class CondWriter:
             made = values_assigned(self.site, branch, frozenset(names))
         except NotApplicable:
             return None
-        if made.own:
+        if made.local_lines:
             return None
         selection = WhereWriter(self.site, known=self.known)
         return [made.values.get(n) or selection.value_before(n, branches) for n in names]
@@ -139,7 +144,7 @@ class CondWriter:
     def _branch_function(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> tuple[Lines, list[cst.BaseExpression]]:
-        """Return the body of a branch's local function, and the nodes it returns."""
+        """Return the body of a branch's local function, and the expressions of its results."""
         body: Lines = list(branch)  # type: ignore[arg-type]
         leaves_early = [one for line in body for one in walk(line) if isinstance(one, _JUMPS)]
         results: list[cst.BaseExpression] = []
@@ -172,7 +177,7 @@ class CondWriter:
         return [*body, build_statement("return {v}", v=_pack(copies))], sources
 
     def _as_lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
-        """Return a branch function that returns a value, with aliases cloned."""
+        """Return `lambda: value`, in which tensors that may alias others are cloned."""
         self._require_pure(value)
         items = [
             one if is_new_tensor(self.site, one) else _clone_call(one) for one in _items_of(value)
@@ -226,7 +231,7 @@ def _names_rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
 
 
 def _bind_result(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
-    """Return the statement that assigns or returns a result."""
+    """Return the statement that assigns the results of `call` to `names`, or returns them."""
     if names == [RETURN]:
         return build_statement("return {v}", v=call)
     return build_statement(f"{', '.join(names)} = {{v}}", v=call)
@@ -237,14 +242,14 @@ def _is_tuple(value: cst.BaseExpression) -> bool:
 
 
 def _items_of(value: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the items of a tuple; any other value alone."""
+    """Return the items of a tuple; for any other value, a list of that value."""
     if isinstance(value, cst.Tuple):
         return [element.value for element in value.elements]
     return [value]
 
 
 def _pack(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
-    """Return several values as a tuple, one value as it is."""
+    """Return several values as a tuple; a single value unchanged."""
     if len(values) == 1:
         return values[0]
     return cst.Tuple(
@@ -282,6 +287,6 @@ def _is_same_result(
 
 
 def separate_functions(lines: Lines) -> Lines:
-    """Return the lines with empty lines after local functions."""
+    """Return the lines with an empty line before each but the first."""
     empty = cst.EmptyLine(indent=False)
     return [lines[0], *(line.with_changes(leading_lines=[empty]) for line in lines[1:])]

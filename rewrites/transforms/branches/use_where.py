@@ -53,19 +53,22 @@ Branch = TypeVar("Branch")
 
 @dataclass
 class WhereWriter:
-    """Writer of one branch as `torch.where`; `assumes` and `tests` collect what it relies on."""
+    """Writer of one branch as `torch.where`.
+
+    Collects in `assumes` what the edit assumes, and in `tests` the conditions that it replaces.
+    """
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
     tests: list[cst.BaseExpression] = field(default_factory=list)
     known: dict[cst.CSTNode, ValueSummary] = field(default_factory=dict)
-    """Facts about new nodes."""
+    """Observed values of expressions that the edit creates."""
     random: bool = False
     """Whether the branches may draw random numbers."""
     ahead: cst.BaseStatement | None = None
     """A line to insert before the statement that contains a conditional expression."""
     output: list[cst.BaseStatement] = field(default_factory=list)
-    """Statements of the branches that only write output."""
+    """Statements of the branches that only print, log or warn; they are left out."""
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
         """Rewrite `a if t else b` as one expression."""
@@ -95,8 +98,11 @@ class WhereWriter:
         if changes_tensors(self.site, one, other):
             lines = self._merge_updates(branches, condition)
         else:
-            outputs = frozenset((*branches.written(self.site), RETURN))
-            arms = (self._values_of_branch(one, outputs), self._values_of_branch(other, outputs))
+            read_later = frozenset((*branches.written(self.site), RETURN))
+            arms = (
+                self._values_of_branch(one, read_later),
+                self._values_of_branch(other, read_later),
+            )
             lines = self._where_statements(branches, condition, *arms)
         if condition.guard is None:
             return lines
@@ -104,9 +110,12 @@ class WhereWriter:
         return [guard_with(condition.guard, *kept)]
 
     def _values_of_branch(
-        self, body: Sequence[cst.CSTNode], outputs: frozenset[str]
+        self, body: Sequence[cst.CSTNode], read_later: frozenset[str]
     ) -> BranchValues:
-        """Return the values of a branch; data-dependent branches in it use `torch.where` too."""
+        """Return the values that a branch assigns.
+
+        If the branch is a data-dependent `if`, its branches are selected by `torch.where` too.
+        """
         if len(body) == 1 and isinstance(body[0], cst.If):
             nested = blocks_of(body[0])
             condition = predicate_of(self.site, nested.node.test)
@@ -115,19 +124,18 @@ class WhereWriter:
                 one, other = order_branches(condition, nested.one, nested.other)
                 choice = self.choice(condition)
                 arms = (
-                    self._values_of_branch(one, outputs),
-                    self._values_of_branch(other, outputs),
+                    self._values_of_branch(one, read_later),
+                    self._values_of_branch(other, read_later),
                 )
                 made = self._merge_values(nested, choice, *arms)
                 if choice.uses > 1:
                     raise NotApplicable("the inner test would have to be written several times")
                 choice.require_pure(condition.tensor)
                 return made
-        return values_assigned(self.site, self.without_output(body), outputs)
+        return values_assigned(self.site, self.without_output(body), read_later)
 
     def without_output(self, body: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
-        """Return a branch's statements without those that only write output, which are kept
-        in `output`."""
+        """Return a branch's statements without prints and logging, which are added to `output`."""
         writing = [one for one in body if writes_only(self.site, one)]
         self.output += [one for one in writing if isinstance(one, cst.BaseStatement)]
         return [one for one in body if one not in writing]
@@ -135,13 +143,13 @@ class WhereWriter:
     def _merge_values(
         self, branches: Branches, choice: Choice, one: BranchValues, other: BranchValues
     ) -> BranchValues:
-        """Return the values of both branches as one."""
+        """Return the selections between the values of two branches, and the local lines of both."""
         self._require_private_names(choice, one, other)
         keys = list(dict.fromkeys((*one.values, *other.values)))
         if RETURN in keys and not (RETURN in one.values and RETURN in other.values):
             raise NotApplicable("one way returns and the other goes on")
         values = {}
-        used: tuple[list[cst.CSTNode], ...] = ([*one.own], [*other.own])
+        used: tuple[list[cst.CSTNode], ...] = ([*one.local_lines], [*other.local_lines])
         for key in keys:
             a, b = (
                 when.values.get(key) or self.value_before(key, branches) for when in (one, other)
@@ -156,14 +164,17 @@ class WhereWriter:
         own = [
             self.unconditional_line(choice, line, when)
             for branch_values, when in ((one, True), (other, False))
-            for line in branch_values.own
+            for line in branch_values.local_lines
         ]
         return BranchValues(values, own)
 
     def unconditional_line(
         self, choice: Choice, line: cst.BaseStatement, when: bool
     ) -> cst.BaseStatement:
-        """Return a line that can run unconditionally. Raises NotApplicable for side effects."""
+        """Return a line of the branch for `when`, edited so that it can run unconditionally.
+
+        Raises NotApplicable if it has side effects.
+        """
         choice.require_pure(line)
         edits = choice.make_finite_edits(line, when)
         return replace_nodes(line, edits) if edits else line
@@ -171,11 +182,13 @@ class WhereWriter:
     def _where_statements(
         self, branches: Branches, condition: Predicate, one: BranchValues, other: BranchValues
     ) -> Lines:
-        """Return the lines of both branches, and selections of what they assign."""
+        """Return the local lines of both branches, and the selections of what they assign."""
         choice = self.choice(condition)
         merged = self._merge_values(branches, choice, one, other)
         self.tests.append(branches.test)
-        return self._hoist_condition(choice, [*merged.own, *_make_assignments(merged.values)])
+        return self._hoist_condition(
+            choice, [*merged.local_lines, *_make_assignments(merged.values)]
+        )
 
     def _merge_updates(self, branches: Branches, condition: Predicate) -> Lines:
         """Rewrite branches that update tensors in place, statement by statement."""
@@ -194,7 +207,10 @@ class WhereWriter:
         return self._hoist_condition(choice, lines, changes=True)
 
     def _hoist_condition(self, choice: Choice, lines: Lines, changes: bool = False) -> Lines:
-        """Return `lines` with a name for the condition if it occurs several times."""
+        """Return `lines` with a name for the condition if it occurs several times.
+
+        `changes` tells whether the lines update tensors in place.
+        """
         named = isinstance(choice.test, cst.Name) and not changes
         if named or (choice.uses < 2 and not (changes and len(lines) > 1)):
             return lines
@@ -209,15 +225,18 @@ class WhereWriter:
         self, choice: Choice, one: BranchValues, other: BranchValues
     ) -> None:
         """Raise NotApplicable where a name local to one branch is used elsewhere."""
-        names = [set(names_bound(*when.own)) for when in (one, other)]
-        used = [names_read(*when.own, *when.values.values()) for when in (one, other)]
+        names = [set(names_bound(*when.local_lines)) for when in (one, other)]
+        used = [names_read(*when.local_lines, *when.values.values()) for when in (one, other)]
         both = (names[0] & (names[1] | used[1])) | (names[1] & used[0])
         shared = both | ((names[0] | names[1]) & names_read(choice.test))
         if shared:
             raise NotApplicable(f"`{min(shared)}` is something else on each way")
 
     def value_before(self, key: str, branches: Branches) -> cst.BaseExpression:
-        """Return the value of `key` before the branch, as a node with known facts."""
+        """Return the value of `key` before the branch, as a node whose facts are recorded.
+
+        Raises NotApplicable if it has none.
+        """
         if key.endswith(APPEND):
             raise NotApplicable(f"only one branch appends to `{key.removesuffix(APPEND)}`")
         if key.endswith(ITEM):
@@ -240,9 +259,10 @@ class WhereWriter:
         return new
 
     def _require_no_update(self, key: str, branches: Branches, *values: cst.BaseExpression) -> None:
-        """Raise NotApplicable where a value is updated in place later, which a copy would miss.
+        """Raise NotApplicable if later code updates `key` or its value in place.
 
-        The branches themselves may be run again in a loop, but they will assign.
+        A value that `torch.where` copied would miss the update. Updates in the branches, in a later
+        iteration of a loop, do not count, since the branches are rewritten.
         """
         aliases = {dotted_name(value) for value in values} | {key}
         after = branches.after(self.site)
@@ -309,7 +329,7 @@ def order_branches(condition: Predicate, one: Branch, other: Branch) -> tuple[Br
 
 
 def guard_with(guard: cst.BaseExpression, one: Lines, other: Lines) -> cst.If:
-    """Return an `if` on the Python condition, without an empty branch."""
+    """Return `if guard:` with the branches `one` and `other`, of which one may be empty."""
     if not one:
         opposite = cst.UnaryOperation(cst.Not(), guard)
         return cst.If(opposite, cst.IndentedBlock(other))
@@ -317,7 +337,7 @@ def guard_with(guard: cst.BaseExpression, one: Lines, other: Lines) -> cst.If:
     return cst.If(guard, cst.IndentedBlock(one), orelse)
 
 
-def in_place(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replacement:
+def replacement_of_if(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replacement:
     """Return the replacement of an `if` or `elif`, with the comments around it."""
     node = branches.node
     if isinstance(parent, cst.If) and parent.orelse is node:

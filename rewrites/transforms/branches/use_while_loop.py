@@ -95,7 +95,7 @@ class WhileLoopWriter:
         if any("." in name for name in names_bound(self.node.body)):
             raise NotApplicable("the loop assigns to attributes")
         agreement = Agreement(self.site)
-        used = used_names([self.node.test, *self.node.body.body], own=False)
+        used = used_names([self.node.test, *self.node.body.body], skip_bound=False)
         if any(agreement.may_require_grad(one) for one in used.values()):
             raise NotApplicable("the gradients of `torch.while_loop` are not those of the loop")
 
@@ -187,8 +187,10 @@ class WhileLoopWriter:
         return joined
 
     def _next_value(self, name: str, seen: ValueSummary) -> cst.BaseExpression:
-        """Return the value of a name at the end of an iteration; assume what is unknown about
-        it."""
+        """Return the expression for a name's value at the end of an iteration.
+
+        Assumes that the value keeps the dtype and shape in `seen` if that is unknown.
+        """
         new: cst.BaseExpression = cst.Name(name)
         made = last_assigned(new, list(self.node.body.body))
         if seen.is_tensor:
@@ -202,7 +204,7 @@ class WhileLoopWriter:
     def _single_value(
         self, carried: list[str], results: list[cst.BaseExpression]
     ) -> cst.BaseExpression | None:
-        """Return the value if the body is one assignment; else None."""
+        """Return the assigned value if the body is one assignment; else None."""
         match self.node.body.body, results:
             case [cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)])], [
                 cst.Name()
@@ -212,7 +214,7 @@ class WhileLoopWriter:
 
 
 def _conjuncts(condition: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the operands of nested `and`s."""
+    """Return the operands of nested `and`s; other conditions as the only item."""
     if isinstance(condition, cst.BooleanOperation) and isinstance(condition.operator, cst.And):
         return [*_conjuncts(condition.left), *_conjuncts(condition.right)]
     return [condition]

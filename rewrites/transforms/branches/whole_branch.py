@@ -25,8 +25,8 @@ from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_con
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import (
     WhereWriter,
-    in_place,
     lost_comments,
+    replacement_of_if,
 )
 
 Node = cst.If | cst.IfExp
@@ -38,9 +38,10 @@ def rewrite_conditional(
     why: str,
     edits: Callable[[Node, Predicate], dict[cst.CSTNode, Replacement] | None],
 ) -> Rewrite | Refusal | None:
-    """Return the rewrite of the site's conditional, whose edits the function `edits` returns.
+    """Return the rewrite of the site's conditional; `edits` returns its edits.
 
-    None if no tensor decides it, if it leaves a loop or function, or if `edits` returns None.
+    `writer` has the assumptions. None if no tensor decides the conditional, if it raises or leaves
+    a loop, or if `edits` returns None. A refusal if `edits` raises NotApplicable.
     """
     found = find_condition(site)
     node = found.find_conditional if found is not None else None
@@ -91,7 +92,7 @@ def edits_for_branch(
             return early.select_return(writer, node, condition)
         return writer.early(node, condition)
     lines = writer.branch(found, condition)
-    block = in_place(found, lines, writer.site.document.parent(node))
+    block = replacement_of_if(found, lines, writer.site.document.parent(node))
     return {node: block, **{one: cst.RemoveFromParent() for one in found.rest}}
 
 
@@ -120,9 +121,9 @@ def _edits_for_guarded_skip(
 
 
 def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
-    """Return the line of a conditional expression whose condition can be evaluated first.
+    """Return the line of a conditional expression.
 
-    Raises NotApplicable.
+    Raises NotApplicable if the condition cannot be evaluated before the rest of the line.
     """
     line = site.document.statement(node)
     between = list(itertools.takewhile(lambda one: one is not line, site.document.ancestors(node)))
