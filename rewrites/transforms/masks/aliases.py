@@ -13,9 +13,10 @@ _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 
 
 def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: cst.CSTNode) -> bool:
-    """Return whether the tensor of `name` at `place` was created here and has no alias.
+    """Return whether the tensor of `name` at `place` is new in this function and has no alias.
 
-    Then rebinding the name has the same effect as changing the tensor in place."""
+    Then rebinding the name has the same effect as changing the tensor in place.
+    """
     if known is None:
         return False
     bindings = known.before.get(place, {}).get(name.value, frozenset())
@@ -42,7 +43,7 @@ def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst
 
 
 def _value_of(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the value that a plain assignment binds a name to."""
+    """Return the value that an assignment binds a name to; None for other bindings."""
     parent = site.document.parents.get(binding)
     if not isinstance(parent, cst.AssignTarget):
         return None
@@ -84,7 +85,10 @@ def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
 
 
 def _makes_new_tensor(site: Site, call: cst.Call) -> bool:
-    """Return whether a call keeps no reference to its arguments."""
+    """Return whether a call makes no alias of its arguments.
+
+    It returns a new tensor, or works in place and is a statement, so that nothing uses its result.
+    """
     made = parse_operation(site, call)
     if made is None or made.in_place:
         return made is not None and made.method and _is_statement(site, call)

@@ -46,7 +46,11 @@ def copy_continuation(
     edits: Mapping[cst.CSTNode, cst.CSTNode],
     replacements: Mapping[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits, with the statements `rest` copied, edited, to the end of the `if`."""
+    """Return `replacements`, with a copy of `rest` at the end of the branch that `line` ends.
+
+    `rest` are the statements after the `if`. The copy has the `edits`, at full shape; the original
+    runs if the `if` is not taken.
+    """
     document = site.document
 
     def within(node: cst.CSTNode) -> bool:
@@ -74,7 +78,10 @@ def copy_continuation(
 def _move_to_else(
     site: Site, line: cst.BaseStatement, rest: tuple[cst.SimpleStatementLine, ...]
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that move `rest` into the `else` branch, so that both branches return."""
+    """Return the edits that move `rest` into the other branch, so that both branches return.
+
+    Empty if there is no other branch, or if it leaves the block anyway.
+    """
     around = [one for one in site.document.ancestors(line) if isinstance(one, cst.If | cst.Else)]
     choice = around[0] if isinstance(around[0], cst.If) else site.document.parent(around[0])
     if not isinstance(choice, cst.If) or not isinstance(choice.orelse, cst.Else):

@@ -19,10 +19,10 @@ _ORDER = (
 
 
 def find_count(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) -> CountSink:
-    """Return the count at `node` if a tensor can replace the number.
+    """Return the sink of the count at `node` if a tensor can replace the number.
 
     The condition of an `if` accepts a tensor too; other rules rewrite the branch. Raises
-    NotApplicable.
+    NotApplicable if Python needs a number.
     """
     parent = site.document.parent(node)
     match parent:
@@ -55,7 +55,7 @@ def is_condition(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> CountSink | None:
-    """Return the sink for `max(count, 1)` beside a tensor; None for other calls."""
+    """Return the sink for `max(count, 1)` as an operand beside a tensor; None for other calls."""
     call = site.document.parent(arg)
     if not isinstance(call, cst.Call) or site.callee_name(call) != "max" or len(call.args) != 2:
         return None

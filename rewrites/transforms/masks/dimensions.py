@@ -16,8 +16,10 @@ _AFTER_ONE_OPTION = frozenset(
 
 
 def other_dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
-    """Return how many dimensions selected elements have besides the one that the mask selects
-    along."""
+    """Return the number of dimensions of the selected elements `node`, less one.
+
+    The mask selects along that one.
+    """
     seen = site.observed(node)
     if seen is None or len(seen.dims) != 1:
         return first.axis + first.trailing_dims if first.known else 0
@@ -25,7 +27,7 @@ def other_dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
 
 
 def is_flat(site: Site, first: Read, made: Operation) -> bool:
-    """Return whether a call does not change the shape of selected elements.
+    """Return whether a `view` or `flatten` leaves the shape of selected elements as it is.
 
     `x[m].view(-1)` in one dimension, `x[m].view(-1, 4)` where each element has four numbers.
     """
@@ -67,7 +69,10 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
 
 
 def covers_mask_dims(site: Site, first: Read, made: Operation, axis: int) -> bool:
-    """Return whether a reduction covers the mask's dimensions, as far as they are literals."""
+    """Return whether a reduction covers the mask's dimensions.
+
+    True also if its dimensions are not literals.
+    """
     found = reduced_dimensions(made)
     count = other_dims(site, first, made.tensor) + 1
     return found is None or axis in [dim % count for dim in found]
@@ -86,7 +91,7 @@ def dimension_option(made: Operation) -> cst.BaseExpression | None:
 
 
 def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> bool:
-    """Return whether a subscript is `x[m][:, 0]` or `x[m][..., 0]`."""
+    """Return whether a subscript has the form `x[m][:, 0]` or `x[m][..., 0]`."""
     if axis != 0 or other_dims(site, first, node.value) == 0:
         return False
     head = node.slice[0].slice
@@ -100,7 +105,7 @@ def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> boo
 
 
 def is_index_before_mask(node: cst.Subscript, axis: int) -> bool:
-    """Return whether a subscript is `x[:, m][0]`, which indexes a dimension before the mask's."""
+    """Return whether a subscript has the form `x[:, m][0]`: it indexes an earlier dimension."""
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=only_index))]:
             return axis > 0 and ops.integer_literal(only_index) is not None
@@ -108,7 +113,7 @@ def is_index_before_mask(node: cst.Subscript, axis: int) -> bool:
 
 
 def is_table(site: Site, table: cst.BaseExpression, index: cst.BaseExpression) -> bool:
-    """Return whether integers index the first dimension of a tensor that has elements."""
+    """Return whether `index` has integers and the first dimension of `table` is not empty."""
     seen, whole = site.observed(index), site.observed(table)
     if seen is None or whole is None or not whole.is_tensor:
         return False
@@ -116,20 +121,23 @@ def is_table(site: Site, table: cst.BaseExpression, index: cst.BaseExpression) -
 
 
 def value_of_element(assign: cst.Assign, target: cst.CSTNode) -> cst.BaseExpression:
-    """Return what `a, b = x, y` assigns to one of its targets; the whole value for others."""
+    """Return the value that `a, b = x, y` assigns to `target`.
+
+    The whole value of an assignment that is not of this form.
+    """
     pairs = _pairs(assign)
     return next((value.value for one, value in pairs if one is target), assign.value)
 
 
 def target_of_element(assign: cst.CSTNode, value: cst.Element) -> cst.Name | None:
-    """Return the name that gets one of the values of `a, b = x, y`."""
+    """Return the name to which `a, b = x, y` assigns `value`; None for other code."""
     pairs = _pairs(assign) if isinstance(assign, cst.Assign) else []
     found = next((one.value for one, other in pairs if other is value), None)
     return found if isinstance(found, cst.Name) else None
 
 
 def _pairs(assign: cst.Assign) -> list[tuple[cst.BaseElement, cst.BaseElement]]:
-    """Return the targets of `a, b = x, y` with their values."""
+    """Return the targets of `a, b = x, y` with their values; [] for other assignments."""
     match assign:
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Tuple() as to)], value=cst.Tuple() as of

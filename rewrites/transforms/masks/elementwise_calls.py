@@ -39,7 +39,7 @@ class ElementwiseCall:
 
 
 def elementwise_call(site: Site, call: cst.Call) -> ElementwiseCall | None:
-    """Return the function that a call calls, if its body has that form; else None."""
+    """Return a call with the body of its function; None if the body does more than assign."""
     function = called_function(site, call)
     if function is None and (kind := class_of(site, call.func)):
         function = method_of_class(site, kind, "forward")
@@ -73,34 +73,33 @@ def is_elementwise(
 ) -> bool:
     """Return whether each result element depends only on selected elements at its index.
 
-    `selected` tells which arguments are selected elements; `beside` raises where something in the
-    body cannot be combined with them at full shape.
+    `selected` tells which arguments are selected elements. `beside` raises NotApplicable for an
+    operand that cannot be combined with them at full shape.
     """
     held = {binding for binding, value in found.given.items() if selected(value)}
 
-    def goes(node: cst.BaseExpression) -> bool | None:
-        """Return whether an expression consists of selected elements; None if it needs all of
-        them."""
+    def classify(node: cst.BaseExpression) -> bool | None:
+        """Return whether an expression consists of selected elements; None if it mixes them."""
         match node:
             case cst.Name() if found.binding(node) in held:
                 return True
             case cst.BinaryOperation() if not isinstance(node.operator, cst.MatrixMultiply):
-                return every(node.left, node.right)
+                return classify_operands(node.left, node.right)
             case cst.UnaryOperation() if not isinstance(node.operator, cst.Not):
-                return goes(node.expression)
+                return classify(node.expression)
             case cst.Comparison(comparisons=[one]):
                 if not isinstance(one.operator, cst.In | cst.NotIn | cst.Is | cst.IsNot):
-                    return every(node.left, one.comparator)
+                    return classify_operands(node.left, one.comparator)
             case cst.Call():
                 made = parse_operation(site, node)
                 if made is not None and made.name in ops.ELEMENTWISE and not made.in_place:
-                    return every(*(o for o in made.operands if not is_option(made, o)))
+                    return classify_operands(*(o for o in made.operands if not is_option(made, o)))
         inside = [one for one in _names_in(node) if found.binding(one) in held]
         return None if inside else False
 
-    def every(*nodes: cst.BaseExpression) -> bool | None:
-        """Return whether any of the nodes consists of selected elements; None if one needs all."""
-        answers = [goes(one) for one in nodes]
+    def classify_operands(*nodes: cst.BaseExpression) -> bool | None:
+        """Return whether any of the nodes consists of selected elements; None if one mixes them."""
+        answers = [classify(one) for one in nodes]
         if None in answers:
             return None
         if True in answers:
@@ -110,12 +109,12 @@ def is_elementwise(
         return True in answers
 
     for name, value in found.assigned.items():
-        answer = goes(value)
+        answer = classify(value)
         if answer is None:
             return False
         if answer:
             held.add(name)
-    return bool(held) and goes(found.result) is True
+    return bool(held) and classify(found.result) is True
 
 
 def _names_in(node: cst.CSTNode) -> list[cst.Name]:
@@ -129,7 +128,10 @@ def _names_in(node: cst.CSTNode) -> list[cst.Name]:
 def _arguments_by_parameter(
     function: cst.FunctionDef, call: cst.Call
 ) -> dict[cst.CSTNode, cst.BaseExpression] | None:
-    """Return each parameter's argument, defaults left out; None if it is not spelled out."""
+    """Return the argument of each parameter that has one; None if the source does not show it.
+
+    The keys are the nodes that bind the parameters. Defaults are left out.
+    """
     params = function.params
     if params.kwonly_params or params.posonly_params or params.star_kwarg is not None:
         return None

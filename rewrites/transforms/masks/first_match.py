@@ -19,7 +19,7 @@ from fullgraph.rewrites.transforms.masks.nonzero import (
 
 @dataclass(frozen=True, eq=False)
 class HitBranch:
-    """`if hits: … else: …` whose branches run the same statement with different values."""
+    """`if hits: … else: …` whose branches are the same statement with different values."""
 
     statement: cst.If | cst.IfExp
     found: cst.BaseExpression
@@ -33,10 +33,11 @@ class FirstMatch:
 
     questions: tuple[Question, ...]
     choice: HitBranch | None
+    """The conditional that checks for a true element; None if the code does not check."""
 
     @property
     def tests(self) -> tuple[cst.BaseExpression, ...]:
-        """Return the uses that ask whether any element is true."""
+        """Return the uses that check whether any element is true."""
         tests = (QuestionKind.ANY, QuestionKind.NONE)
         return tuple(one.node for one in self.questions if one.asked in tests)
 
@@ -54,7 +55,10 @@ class FirstMatch:
 
 
 def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
-    """Return the uses of indices as a search; None if no index is read. Raises NotApplicable."""
+    """Return the uses of indices if they only look for the first or last one.
+
+    None if no index is read. Raises NotApplicable if a use needs all indices.
+    """
     questions = []
     for use in found.uses:
         one = question_of(site, found, use)
@@ -83,7 +87,10 @@ def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
 def write_search(
     site: Site, found: NonzeroIndices, asked: FirstMatch
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the search written without indices."""
+    """Return the edits that write a search without indices.
+
+    `found` are the indices, and `asked` is the search.
+    """
     edits: dict[cst.CSTNode, Replacement] = {found.value: found.truth} if found.bound else {}
     mask = _copy_name(found.uses[0]) if found.bound else found.truth
     choice = asked.choice
@@ -98,7 +105,11 @@ def write_search(
 def select_match(
     site: Site, asked: FirstMatch, choice: HitBranch, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
-    """Return the value selected by a match, for each row if `dim` is given."""
+    """Return `torch.where(mask.any(), found, otherwise)` with the values of `choice`.
+
+    `asked` is the search in which `choice` checks for a true element. `dim` is given to search each
+    row.
+    """
     answers = _answer_questions(asked, mask, dim)
     found = answers.get(choice.found)
     return build_expression(
@@ -113,7 +124,10 @@ def select_match(
 def _answer_questions(
     asked: FirstMatch, mask: cst.BaseExpression, dim: str = ""
 ) -> dict[cst.CSTNode, cst.BaseExpression]:
-    """Return for each use of the indices the expression over the mask that replaces it."""
+    """Return for each use of the indices the expression over the mask that replaces it.
+
+    Checks whether any element is true are left out.
+    """
     return {
         one.node: answer_question(one.asked, mask, "0, keepdim=True" if one.kept else dim)
         for one in asked.questions
@@ -122,8 +136,10 @@ def _answer_questions(
 
 
 def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `torch.tensor(-1)` as the number -1, which adopts the dtype and device of the other
-    branch."""
+    """Return the number -1 for `torch.tensor(-1)`; other expressions unchanged.
+
+    In `torch.where`, a number adopts the dtype and device of the other value.
+    """
     if (
         isinstance(node, cst.Call)
         and site.callee_name(node) == "torch.tensor"
@@ -137,7 +153,7 @@ def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _condition_if(site: Site, test: Question, questions: list[Question]) -> HitBranch:
-    """Return the `if` whose condition is `test`. Raises NotApplicable."""
+    """Return the conditional whose condition is `test`. Raises NotApplicable."""
     outer = site.document.parent(test.node)
     indices = [
         one.node for one in questions if one.asked in (QuestionKind.FIRST, QuestionKind.LAST)
@@ -176,7 +192,7 @@ def _only_statement(block: cst.BaseSuite) -> cst.CSTNode | None:
 
 
 def _value_of(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None:
-    """Return the value that a statement assigns, appends or returns."""
+    """Return the value that a statement assigns, appends or returns; None for other ones."""
     match node:
         case cst.Assign(targets=[_]) | cst.Return():
             return node.value
@@ -187,7 +203,7 @@ def _value_of(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None
 
 
 def _source_without_value(site: Site, node: cst.CSTNode | None) -> str:
-    """Return the source of a statement without its value."""
+    """Return the source of a statement without its value; "" if it has none."""
     value = _value_of(site, node)
     if node is None or value is None:
         return ""

@@ -21,9 +21,9 @@ from fullgraph.rewrites.transforms.masks.reads import find_read, is_same_mask
 from fullgraph.rewrites.transforms.masks.selected import SelectedElements
 from fullgraph.rewrites.transforms.masks.sinks import (
     BindSink,
-    End,
     MetadataSink,
     ReduceSink,
+    Sink,
     StoreSink,
     UnpackSink,
     is_same_sink,
@@ -35,7 +35,7 @@ from fullgraph.rewrites.transforms.masks.sinks import (
 class Flow(SelectedElements):
     """Data flow of the elements that one mask selects."""
 
-    trees: dict[cst.BaseExpression, list[End]] = field(default_factory=dict)
+    trees: dict[cst.BaseExpression, list[Sink]] = field(default_factory=dict)
     """The outermost expressions of selected elements, each with its sink."""
     mixed: bool = False
     """Whether the continuation also receives unselected elements, when the `if` is not taken."""
@@ -45,32 +45,36 @@ class Flow(SelectedElements):
         self.add_read(self.first)
         while self.waiting:
             leaf = self.waiting.pop()
-            root, end = self._outermost_selected(leaf)
-            ends = self.trees.setdefault(root, [])
-            ends += [end] if not any(is_same_sink(end, one) for one in ends) else []
-            for one in (end,) if isinstance(end, BindSink) else getattr(end, "names", ()):
-                self._follow_binding(one, root, self.axis(root) - isinstance(end, UnpackSink))
+            root, sink = self._outermost_selected(leaf)
+            sinks = self.trees.setdefault(root, [])
+            sinks += [sink] if not any(is_same_sink(sink, one) for one in sinks) else []
+            for one in (sink,) if isinstance(sink, BindSink) else getattr(sink, "names", ()):
+                self._follow_binding(one, root, self.axis(root) - isinstance(sink, UnpackSink))
         for name in self.names:
             if self.definitions is None or not self.definitions.reaching[name] <= set(self.bound):
                 if self.site.document.statement(name) not in self.continuation:
                     raise NotApplicable(f"`{name.value}` is not always what the mask selects")
                 self.mixed = True
 
-    def _follow_binding(self, end: BindSink, root: cst.BaseExpression, axis: int) -> None:
-        """Follow the uses of a variable that selected values are bound to."""
-        if end.name in self.bound:
+    def _follow_binding(self, sink: BindSink, root: cst.BaseExpression, axis: int) -> None:
+        """Follow the uses of a variable that selected elements are bound to.
+
+        `root` is the bound expression, and `axis` the first dimension of the variable that the mask
+        covers.
+        """
+        if sink.name in self.bound:
             return
-        self.bound[end.name], self.axes[end.name] = root, axis
+        self.bound[sink.name], self.axes[sink.name] = root, axis
         if self.definitions is None:
-            raise NotApplicable(f"`{end.name.value}` may be used elsewhere")
-        for use in self.definitions.uses(end.name):
+            raise NotApplicable(f"`{sink.name.value}` may be used elsewhere")
+        for use in self.definitions.uses(sink.name):
             if self.site.document.function(use) is not self.definitions.function:
                 raise NotApplicable(f"`{use.value}` is used in a function inside this one")
             if use not in self.names:
                 self.names[use] = None
                 self.waiting.append(use)
 
-    def _outermost_selected(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, End]:
+    def _outermost_selected(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, Sink]:
         """Return the outermost expression of selected elements around `node`, and its sink."""
         parent = self.site.document.parent(node)
         match parent:
@@ -114,7 +118,7 @@ class Flow(SelectedElements):
 
     def _sink_of_attribute(
         self, node: cst.BaseExpression, parent: cst.Attribute
-    ) -> tuple[cst.BaseExpression, End]:
+    ) -> tuple[cst.BaseExpression, Sink]:
         """Return the outermost expression and the sink of an attribute of selected elements."""
         outer = self.site.document.parent(parent)
         name = parent.attr.value
@@ -130,7 +134,7 @@ class Flow(SelectedElements):
 
     def _sink_of_call(
         self, node: cst.BaseExpression, call: cst.Call
-    ) -> tuple[cst.BaseExpression, End]:
+    ) -> tuple[cst.BaseExpression, Sink]:
         """Return the outermost expression and the sink of a call on selected elements."""
         found = find_loss(self.site, call)
         if found is not None:
@@ -182,7 +186,7 @@ class Flow(SelectedElements):
         raise refuse_elements(self.site, call)
 
     def _check_added(self, sums: IndexAdd) -> None:
-        """Raise NotApplicable unless index and source are selected, and rows are added."""
+        """Raise NotApplicable unless the mask selects both index and source, row by row."""
         parts = [one for one in (sums.index, sums.source) if one is not None]
         selected = [self.is_selected(one) for one in parts]
         if not all(selected):
@@ -192,9 +196,11 @@ class Flow(SelectedElements):
         if sums.source is not None and self.other_dims(sums.source) and not sums.rows:
             raise refuse_elements(self.site, sums.call)
 
-    def _sink_of_assignment(self, node: cst.BaseExpression, parent: cst.CSTNode) -> End:
-        """Return the sink of assigned selected elements: a variable, or the masked tensor
-        itself."""
+    def _sink_of_assignment(self, node: cst.BaseExpression, parent: cst.CSTNode) -> Sink:
+        """Return the sink of an assignment: a variable, or an assignment through the same mask.
+
+        Raises NotApplicable for other targets.
+        """
         document = self.site.document
         statement = document.parent(parent) if isinstance(parent, cst.AssignTarget) else parent
         if isinstance(statement, cst.AugAssign) and statement.target is node:
@@ -232,7 +238,9 @@ class Flow(SelectedElements):
 def find_flow(site: Site) -> Flow | NotApplicable | None:
     """Return the data flow of the elements that the site's node selects.
 
-    A refusal if it cannot be followed; None if the node is no masked read."""
+    If it cannot be followed, return the NotApplicable with the reason. None if the node is no
+    masked read.
+    """
     first = find_read(site, site.node)
     if first is None:
         return None

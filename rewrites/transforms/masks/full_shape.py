@@ -28,7 +28,7 @@ class FullShapeWriter:
     fill: str = "0"
     """The padding value where nothing is selected."""
     values: dict[cst.CSTNode, float | None] = field(default_factory=dict)
-    """Each bound name's value where nothing is selected; None if unknown."""
+    """The value of each bound name where nothing is selected; None if unknown."""
     masks: int = 0
     """How often the mask was written."""
 
@@ -44,7 +44,10 @@ class FullShapeWriter:
         return self._replace_parts(node, cuts)
 
     def where(self, full: cst.BaseExpression, node: cst.BaseExpression, fill: str = "") -> cst.Call:
-        """Return `torch.where(mask, full, fill)`, where `full` replaces `node`."""
+        """Return `torch.where(mask, full, fill)`, where `full` replaces `node`.
+
+        The padding value is `self.fill` if `fill` is "".
+        """
         made = build_expression(
             "{where}({mask}, {full}, {fill})",
             where=self.torch("where"),
@@ -79,8 +82,10 @@ class FullShapeWriter:
     def _replace_parts(
         self, node: cst.BaseExpression, known: Mapping[cst.CSTNode, cst.BaseExpression]
     ) -> cst.BaseExpression:
-        """Return `node` with parts replaced, without flattening, and with torch functions for
-        Python builtins."""
+        """Return `node` with the parts in `known` replaced.
+
+        Removes calls that flatten, and writes torch functions for Python builtins.
+        """
         if node in known:
             return known[node]
         inner = {one: known[one] for one in walk(node) if one in known}
@@ -106,7 +111,7 @@ class FullShapeWriter:
         return replace_nodes(node, inner)
 
     def _index_of_gather(self, call: cst.Call) -> cst.BaseExpression | None:
-        """Return the selected indices of a call that gathers from each selected row."""
+        """Return the selected indices of a call that gathers from each selected row; else None."""
         made = parse_operation(self.flow.site, call)
         if made is None or made.name not in ops.GATHERING:
             return None
@@ -120,7 +125,10 @@ class FullShapeWriter:
         return self.contains_selected(call.func.value)
 
     def with_neutral_padding(self, root: cst.BaseExpression, neutral: str) -> cst.BaseExpression:
-        """Return `root` at full shape with the neutral number where nothing is selected."""
+        """Return `root` at full shape with the number `neutral` where nothing is selected.
+
+        Raises NotApplicable if the dtype has no such number.
+        """
         fill = self._neutral_number(root, neutral)
         if list(self.padding_points(root)) == [root]:
             found = self.flow.reads.get(root)
@@ -137,7 +145,10 @@ class FullShapeWriter:
         return self.where(full, root, fill)
 
     def _neutral_number(self, root: cst.BaseExpression, neutral: str) -> str:
-        """Return the source of a neutral element for the dtype of `root`."""
+        """Return code for the number `neutral` in the dtype of `root`.
+
+        Raises NotApplicable if the dtype has no such number.
+        """
         if neutral not in ("inf", "-inf", "nan"):
             return neutral
         seen = self.flow.site.observed(root)
@@ -181,7 +192,7 @@ class FullShapeWriter:
     def is_linear(self, node: cst.BaseExpression) -> bool:
         """Return whether a zero gradient of `node` gives zero gradients of its operands.
 
-        That holds for any elements, and nothing in `node` can raise.
+        That must hold for any values of the elements, and nothing in `node` may raise.
         """
         if node in self.flow.reads or node in self.flow.names or not self.contains_selected(node):
             return True
@@ -207,7 +218,10 @@ class FullShapeWriter:
         return False
 
     def _is_harmless(self, node: cst.BaseExpression) -> bool:
-        """Return whether unselected elements in `node` affect nothing but gradients."""
+        """Return whether unselected elements in `node` affect only its gradients, and cannot raise.
+
+        This is enough for an expression whose gradients nothing uses.
+        """
         if self.is_linear(node):
             return True
         floats = all(self._may_have_gradients())

@@ -15,19 +15,20 @@ _NAMES = frozenset({"index_add", "scatter_add"})
 
 @dataclass(frozen=True, eq=False)
 class IndexAdd:
-    """A `base.index_add(0, index, source)`; adding zero changes nothing."""
+    """Call of `base.index_add(0, index, source)` or alike, where adding zero changes nothing."""
 
     call: cst.Call
     base: cst.BaseExpression
+    """The tensor to which is added; for `bincount` the number of its results."""
     index: cst.BaseExpression
     source: cst.BaseExpression | None
-    """None for ones."""
+    """What is added; None if it is 1 for each index, as in `bincount`."""
     rows: bool = False
-    """Whether whole rows are added."""
+    """Whether `index` has one element for each row of `source`."""
 
 
 def find_accumulation(site: Site, call: cst.Call) -> IndexAdd | None:
-    """Return a call's accumulation into the first dimension; None for other calls."""
+    """Return a call that adds by index along the first dimension; None for other calls."""
     made = parse_operation(site, call)
     if made is None or any(
         arg.keyword is not None and arg.keyword.value == "out" for arg in call.args

@@ -26,6 +26,7 @@ class Loss:
     options: dict[str, cst.BaseExpression]
     """Other arguments by name, including those of the module's constructor."""
     module: bool = False
+    """Whether a module computes the loss, not a function."""
     known: bool = True
     """Whether the module's constructor was found."""
 
@@ -73,7 +74,7 @@ def _parse_loss(
     module: bool = False,
     known: bool = True,
 ) -> Loss | None:
-    """Return a loss with its operands and options; None if they are not explicit."""
+    """Return a loss with its operands and options; None if the call does not show both."""
     pair = [*plain, *(options.pop(key) for key in ("input", "target") if key in options)]
     if len(pair) != 2 or "size_average" in options or "reduce" in options:
         return None
@@ -81,7 +82,7 @@ def _parse_loss(
 
 
 def _constructor_of(site: Site, func: cst.BaseExpression) -> cst.Call | None:
-    """Return the one call in the file whose result is assigned to the name `func`."""
+    """Return the one call in the file whose result is assigned to the name `func`, or None."""
     name = dotted_name(func)
     if isinstance(func, cst.Call):  # nn.MSELoss()(a, b)
         return func

@@ -1,4 +1,4 @@
-"""Indices of true elements, `hits = m.nonzero()`, and what code asks of them."""
+"""Indices of true elements, `hits = m.nonzero()`, and what code computes from them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from fullgraph.rewrites.transforms.masks.operators import integer_literals
 
 
 class QuestionKind(Enum):
-    """What code asks of the indices of true elements: any, how many, the first, the last."""
+    """What code computes from the indices of true elements, which the mask can tell too."""
 
     FIRST = "first"
     LAST = "last"
     COUNT = "count"
+    """How many true elements there are."""
     ANY = "any"
+    """Whether there is a true element."""
     NONE = "none"
+    """Whether there is no true element."""
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Expression that asks something of indices which the mask can answer."""
+    """Expression over the indices of true elements that can be computed from the mask instead."""
 
     node: cst.BaseExpression
     asked: QuestionKind
+    """What the expression computes."""
     kept: bool = False
     """Whether an index keeps a size-one dimension."""
     is_single: bool = False
@@ -43,12 +47,13 @@ class NonzeroIndices:
     """The number of the mask's dimensions; 0 if unknown."""
     is_bool: bool
     value: cst.BaseExpression
-    """The outermost expression that is the indices."""
+    """The outermost expression with the indices, such as `m.nonzero().squeeze(1)`."""
     flat: bool
     """Whether the indices have only one dimension."""
     uses: tuple[cst.BaseExpression, ...]
     """Where they are used: `value` itself, or the name it is bound to."""
     bound: bool
+    """Whether a name is bound to `value`."""
 
     @property
     def truth(self) -> cst.BaseExpression:
@@ -58,7 +63,7 @@ class NonzeroIndices:
 
 
 def find_indices(site: Site) -> NonzeroIndices | None:
-    """Return the indices that the call at a site returns; None if it is no such call."""
+    """Return the indices that the call at a site computes; None if it computes no indices."""
     call = site.node
     found = parse_nonzero(site, call)
     if found is None or not isinstance(call, cst.Call):
@@ -78,7 +83,10 @@ def find_indices(site: Site) -> NonzeroIndices | None:
 
 
 def parse_nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | None:
-    """Return the mask whose indices a call returns, and whether it returns a tuple."""
+    """Return the mask whose indices a call returns, and whether it returns a tuple.
+
+    None if `node` is no such call.
+    """
     if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
         return None
     name = site.callee_name(node)
@@ -97,7 +105,7 @@ def parse_nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bo
 
 
 def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Question | None:
-    """Return what a use asks of the indices; None if it needs the indices themselves."""
+    """Return what a use computes from the indices; None if it needs the indices themselves."""
     parent = site.document.parent(use)
     outer = site.document.parents.get(parent)
     match parent:
@@ -117,7 +125,7 @@ def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Q
 def answer_question(
     asked: QuestionKind, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
-    """Return the answer to a question, computed from the mask, along `dim` if it has several."""
+    """Return code that computes the answer from the mask, along `dim` if it is given."""
     match asked:
         case QuestionKind.FIRST:
             return build_expression("{mask}.int().argmax(" + dim + ")", mask=mask)
@@ -134,7 +142,10 @@ def answer_question(
 def flattening_around(
     site: Site, node: cst.BaseExpression, is_tuple: bool
 ) -> tuple[cst.BaseExpression, bool]:
-    """Return the expression around a call that flattens its indices, and whether there is one."""
+    """Return the expression around `node` that flattens the indices in it, and True.
+
+    If there is none, return `node` and False.
+    """
     parent = site.document.parent(node)
     outer = site.document.parents.get(parent)
     if isinstance(parent, cst.Subscript) and parent.value is node:
@@ -151,7 +162,10 @@ def flattening_around(
 
 
 def _uses_of(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | None:
-    """Return the uses of the name that `value` is bound to; None if it is bound to none."""
+    """Return the uses of the name that `value` is bound to; None if it is bound to none.
+
+    Empty if the name may also hold something else.
+    """
     parent = site.document.parent(value)
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return None
@@ -167,7 +181,10 @@ def _uses_of(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | No
 def _question_of_method(
     site: Site, found: NonzeroIndices, name: str, call: cst.Call
 ) -> Question | None:
-    """Return what a method call asks of the indices: how many, the first, the last."""
+    """Return what a method call computes from the indices: their number, the first, the last.
+
+    None for other methods.
+    """
     if name in ("numel", "nelement") and not call.args:
         return _question_of_count(site, call)
     if name == "size" and [integer_literal(arg.value) for arg in call.args] == [0]:
@@ -180,7 +197,10 @@ def _question_of_method(
 
 
 def _question_of_index(site: Site, found: NonzeroIndices, node: cst.Subscript) -> Question | None:
-    """Return what an index asks of the indices: the first or the last."""
+    """Return the question of a subscript that takes the first or last of the true indices.
+
+    None for other subscripts.
+    """
     index = _literal_index(node)
     if index is None or index[0] not in (0, -1):
         return None
@@ -196,7 +216,10 @@ def _question_of_index(site: Site, found: NonzeroIndices, node: cst.Subscript) -
 
 
 def _question_of_count(site: Site, count: cst.BaseExpression) -> Question:
-    """Return a count, or the question whether there is any element."""
+    """Return the question that `count`, the number of indices, answers: how many, any, none.
+
+    ANY or NONE if the number is only compared with zero or used as a condition.
+    """
     parent = site.document.parent(count)
     if isinstance(parent, cst.If | cst.IfExp) and parent.test is count:
         return Question(count, QuestionKind.ANY)
@@ -215,7 +238,7 @@ _NOTHING = ((cst.Equal, 0), (cst.LessThan, 1), (cst.LessThanEqual, 0))
 
 
 def _literal_index(node: cst.Subscript) -> tuple[int, ...] | None:
-    """Return the indices of a subscript if all are integer literals."""
+    """Return the indices of a subscript if all are integer literals; else None."""
     found = [
         integer_literals(s.slice.value) if isinstance(s.slice, cst.Index) else None
         for s in node.slice

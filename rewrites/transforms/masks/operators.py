@@ -13,27 +13,27 @@ from fullgraph.rewrites.source import dotted_name, integer_literal
 SAME = frozenset(
     {"float", "double", "half", "bfloat16", "to", "type", "type_as", "contiguous", "clone"}
 )
-"""Keep the values, perhaps in another dtype."""
+"""Operators that keep the values, perhaps in another dtype."""
 CONSTANT = frozenset(
     {"detach", "long", "int", "bool", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite"}
     | {"isinf", "sign", "round", "floor", "ceil", "trunc", "logical_not", "logical_and"}
     | {"logical_or", "logical_xor", "zeros_like", "ones_like"}
 )
-"""Pass no gradient."""
+"""Operators that pass no gradient."""
 LINEAR = frozenset({"add", "sub", "subtract", "neg", "negative"})
 SCALED = frozenset({"mul", "multiply", "div", "divide", "true_divide"})
-"""Linear if the other factor is a number."""
+"""Operators that are linear if the other factor is a number."""
 CURVED = analysis.ELEMENTWISE - SAME - CONSTANT - LINEAR - SCALED
 ELEMENTWISE = SAME | CONSTANT | LINEAR | SCALED | CURVED
 FLATTENING = frozenset({"view", "reshape", "flatten", "ravel"})
 ROWWISE = frozenset({"softmax", "log_softmax", "normalize", "cosine_similarity", "cumsum"})
-"""Work on each row separately, given a dimension of it."""
+"""Operators that work on each row separately, given a dimension of the row."""
 RESHAPED = frozenset({"unsqueeze", "squeeze"})
-"""Add or remove a dimension of each row."""
+"""Operators that add or remove a dimension of each row."""
 GATHERING = frozenset({"gather", "take_along_dim"})
-"""Choose elements of each row by another tensor."""
+"""Operators that choose elements of each row by another tensor."""
 BUILTIN = {"abs": "torch.abs", "pow": "torch.pow"}
-"""Python's own functions, with the traceable equivalent."""
+"""Builtin functions of Python, each with the torch function that can be traced."""
 
 NEUTRAL = {
     "sum": "0",
@@ -90,7 +90,7 @@ _LAYERS = {
     "torch.nn.modules.activation.Softplus": "softplus",
     "torch.nn.modules.activation.LeakyReLU": "leaky_relu",
 }
-"""Layers that work on each row or element separately, and a function like them."""
+"""Layers that work on each row or element separately, each with a similar function."""
 _FUNCTIONS = ("torch", "torch.nn.functional", "torch.special", "torch.linalg")
 
 
@@ -100,7 +100,7 @@ class Operation:
 
     call: cst.Call
     name: str
-    """Its last name, without the underscore of an in-place method."""
+    """The function's or method's name, without the underscore of an in-place method."""
     operands: tuple[cst.BaseExpression, ...]
     """The tensor of a method, and all arguments."""
     method: bool = False
@@ -117,7 +117,10 @@ class Operation:
         return tuple(self.call.args) if self.method else tuple(self.call.args[1:])
 
     def argument(self, name: str, place: int) -> cst.BaseExpression | None:
-        """Return an option by its keyword or its position."""
+        """Return the option with keyword `name` or at position `place`; None if there is none.
+
+        Positions are counted after the tensor.
+        """
         for i, arg in enumerate(self.options):
             if (arg.keyword is None and i == place) or (arg.keyword and arg.keyword.value == name):
                 return arg.value
@@ -172,7 +175,7 @@ def is_option(made: Operation, operand: cst.BaseExpression) -> bool:
 
 
 def integer_literals(node: cst.BaseExpression | None) -> tuple[int, ...] | None:
-    """Return the values of an integer literal, or of a tuple or list of them."""
+    """Return the values of an integer literal, or of a tuple or list of them; else None."""
     if isinstance(node, cst.Tuple | cst.List):
         found = [integer_literal(element.value) for element in node.elements]
         return None if None in found else tuple(one for one in found if one is not None)

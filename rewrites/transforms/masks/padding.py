@@ -24,7 +24,7 @@ class PaddedValue:
     """Value of an expression at unselected elements."""
 
     number: float | None
-    """None if it depends on something unknown."""
+    """None if it depends on an unknown value."""
     finite: bool
     """Whether it and its derivatives are finite."""
 
@@ -39,15 +39,15 @@ class _Unknown:
 def evaluate_padding(
     site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, float]
 ) -> PaddedValue:
-    """Return the value of `node`, given the values of the `leaves` inside it."""
+    """Return the value of `node` if its leaves have the values `leaves`."""
     unknown = _Unknown()
-    grown: list[torch.Tensor] = []
+    leaf_tensors: list[torch.Tensor] = []
     try:
         with torch.enable_grad():
-            result = torch.as_tensor(_evaluate(site, node, leaves, unknown, grown))
+            result = torch.as_tensor(_evaluate(site, node, leaves, unknown, leaf_tensors))
             finite = math.isfinite(result.item())
             if result.requires_grad:
-                found = torch.autograd.grad(result, grown, allow_unused=True)
+                found = torch.autograd.grad(result, leaf_tensors, allow_unused=True)
                 finite = finite and all(g is None or math.isfinite(g.item()) for g in found)
     except _Unclear:
         return PaddedValue(None, True)
@@ -73,18 +73,22 @@ def _evaluate(
     node: cst.BaseExpression,
     leaves: Mapping[cst.CSTNode, float],
     unknown: _Unknown,
-    grown: list[torch.Tensor],
+    leaf_tensors: list[torch.Tensor],
     inside: _Inside | None = None,
 ) -> torch.Tensor:
-    """Evaluate an expression in float64 for given numbers at its leaves."""
+    """Evaluate an expression in float64 for given numbers at its leaves.
+
+    Marks `unknown` if a value is unknown, and collects in `leaf_tensors` the tensors to
+    differentiate by. `inside` is the function whose body contains `node`.
+    """
 
     def evaluate(one: cst.BaseExpression) -> torch.Tensor:
-        return _evaluate(site, one, leaves, unknown, grown, inside)
+        return _evaluate(site, one, leaves, unknown, leaf_tensors, inside)
 
     def make_leaf(number: float) -> torch.Tensor:
         """Return a leaf tensor, and record it for its gradient."""
-        grown.append(torch.tensor(number, dtype=torch.float64, requires_grad=True))
-        return grown[-1]
+        leaf_tensors.append(torch.tensor(number, dtype=torch.float64, requires_grad=True))
+        return leaf_tensors[-1]
 
     if node in leaves:
         return make_leaf(leaves[node])
@@ -104,8 +108,10 @@ def _evaluate(
         case cst.Call() if (function := elementwise_call(site, node)) is not None:
             within = _Inside(function, {b: evaluate(given) for b, given in function.given.items()})
             for binding, value in function.assigned.items():
-                within.values[binding] = _evaluate(site, value, leaves, unknown, grown, within)
-            return _evaluate(site, function.result, leaves, unknown, grown, within)
+                within.values[binding] = _evaluate(
+                    site, value, leaves, unknown, leaf_tensors, within
+                )
+            return _evaluate(site, function.result, leaves, unknown, leaf_tensors, within)
         case cst.Call():
             made = parse_operation(site, node)
             same = ops.SAME | ops.FLATTENING | ops.RESHAPED

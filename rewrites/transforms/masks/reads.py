@@ -29,13 +29,13 @@ class Read:
     ndim: int = 1
     """How many dimensions `base` has."""
     dtype: str = "float32"
-    """As torch prints it."""
+    """Dtype of `base` without "torch."."""
     known: bool = True
     """Whether shapes and types were observed; else the mask is assumed to be shaped like `base`."""
     plain: bool = True
-    """Whether `base` appears as it is, without other indices."""
+    """Whether `base` is in the source; False for `x[0, m]`, where it is a new `x[0, :]`."""
     indices: cst.Call | None = None
-    """Where the mask became indices, `m.nonzero()`."""
+    """The call `m.nonzero()` whose indices are used; None if the mask itself is used."""
 
     @property
     def trailing_dims(self) -> int:
@@ -61,7 +61,7 @@ class Read:
 
 
 def find_read(site: Site, node: cst.CSTNode) -> Read | None:
-    """Return what `node` reads or assigns through a mask; None if it does not."""
+    """Return what `node` reads or assigns through a mask; None if it is no masked read."""
     if isinstance(node, cst.Subscript):
         return _parse_subscript(site, node) or _parse_index(site, node)
     if isinstance(node, cst.Call):
@@ -70,7 +70,7 @@ def find_read(site: Site, node: cst.CSTNode) -> Read | None:
 
 
 def is_same_mask(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """Return whether two masks have the same source."""
+    """Return whether two masks have the same source, but for spaces."""
     return _code_without_spaces(one) == _code_without_spaces(other)
 
 
@@ -114,7 +114,7 @@ def _parse_subscript(site: Site, node: cst.Subscript) -> Read | None:
     if dims == 0 or dims > ndim:
         return None
     others = [one for i, one in enumerate(parts) if i != place]
-    if any(not _keeps_its_dimension(site, one) for one in others):
+    if any(not _is_slice_or_number(site, one) for one in others):
         return None
     taken = sum(not _is_ellipsis(one) for one in others) + dims
     axis = _axis_after(parts[:place], ndim - taken)
@@ -158,7 +158,12 @@ def _parse_index(site: Site, node: cst.Subscript) -> Read | None:
 def _origin_of_indices(
     site: Site, value: cst.BaseExpression
 ) -> tuple[cst.BaseExpression | None, int | None, bool]:
-    """Return the call that produced indices, which of them (None: all), and whether each is 1-d."""
+    """Return the call that produced the indices `value`, and which of them they are.
+
+    The second item is the number of the dimension, or None for all dimensions; the third tells
+    whether the indices of each dimension are a 1-d tensor of their own. Other values give (None,
+    None, False).
+    """
     target: cst.CSTNode = value
     index = None
     if isinstance(value, cst.Name):
@@ -207,7 +212,10 @@ def _axis_after(before: Sequence[cst.BaseSlice], ellipsis: int) -> int:
 
 
 def _parse_masked_select(site: Site, node: cst.Call) -> Read | None:
-    """Return `x.masked_select(m)` or `torch.masked_select(x, m)`, of one shape."""
+    """Return the read of `x.masked_select(m)` or `torch.masked_select(x, m)`.
+
+    None for other calls, and if `m` has another shape than `x`.
+    """
     name = site.callee_name(node)
     args = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
     if len(args) != len(node.args):
@@ -256,7 +264,7 @@ def _looks_like_mask(site: Site, value: cst.BaseExpression) -> bool:
     return mask is not None and is_same_mask(mask.mask, value)
 
 
-def _keeps_its_dimension(site: Site, part: cst.BaseSlice) -> bool:
+def _is_slice_or_number(site: Site, part: cst.BaseSlice) -> bool:
     """Return whether an index beside the mask is a slice, `...` or a number."""
     if isinstance(part, cst.Slice):
         return True
@@ -269,7 +277,7 @@ def _keeps_its_dimension(site: Site, part: cst.BaseSlice) -> bool:
 
 
 def _is_full(part: cst.BaseSlice) -> bool:
-    """Return whether an index is `:`."""
+    """Return whether an index is `:` or `...`."""
     bare = isinstance(part, cst.Slice) and part.lower is part.upper is part.step is None
     return bare or _is_ellipsis(part)
 

@@ -26,12 +26,15 @@ class ReductionWriter:
 
     # Reductions.
 
-    def rewrite_reduction(self, end: ReduceSink) -> cst.BaseExpression:
-        """Write a reduction over selected values as one over all, with neutral numbers."""
-        made, first = end.operation, self.flow.first
+    def rewrite_reduction(self, sink: ReduceSink) -> cst.BaseExpression:
+        """Return a reduction over selected elements as one at full shape with neutral padding.
+
+        Raises NotApplicable.
+        """
+        made, first = sink.operation, self.flow.first
         name, root = made.name, made.tensor
         if name in ("std", "var"):
-            return self._rewrite_variance(end)
+            return self._rewrite_variance(sink)
         if name in ("max", "min") and made.options:
             self._require_values_only(made.call)
         if name in ("max", "min", "amax", "amin", "median", "quantile", "nanquantile"):
@@ -47,10 +50,10 @@ class ReductionWriter:
         dims = extent.reduced_dimensions(made)
         inner = self._is_over_mask_alone(root, dims)
         if name == "mean" and inner:
-            total = self._reduction_call(end, filled, "sum")
+            total = self._reduction_call(sink, filled, "sum")
             self._assume_float16_sum()
             return build_expression("{total} / {count}", total=total, count=self.text.count())
-        call = self._reduction_call(end, filled, name)
+        call = self._reduction_call(sink, filled, name)
         if name == "mean":
             return self._mean_of_selected(call)
         if name == "sum" and first.dtype == "float16":
@@ -79,12 +82,12 @@ class ReductionWriter:
         return self.flow.other_dims(root) == 0 if dims is None else len(dims) == 1
 
     def _reduction_call(
-        self, end: ReduceSink, filled: cst.BaseExpression, name: str
+        self, sink: ReduceSink, filled: cst.BaseExpression, name: str
     ) -> cst.BaseExpression:
         """Return the reduction `name` of `filled` with the options of the original."""
-        made = end.operation
+        made = sink.operation
         args = list(made.call.args)
-        self._shift_dimensions(end, args)
+        self._shift_dimensions(sink, args)
         if made.method:
             func = build_expression("{filled}." + name, filled=filled)
             return made.call.with_changes(func=func, args=args)
@@ -96,9 +99,12 @@ class ReductionWriter:
             func = build_expression(self.text.torch(name))
         return made.call.with_changes(func=func, args=args)
 
-    def _shift_dimensions(self, end: ReduceSink, args: list[cst.Arg]) -> None:
-        """Translate dimensions of the selected elements to those at full shape."""
-        first, made = self.flow.first, end.operation
+    def _shift_dimensions(self, sink: ReduceSink, args: list[cst.Arg]) -> None:
+        """Change `args`: replace dimensions of the selected elements by those at full shape.
+
+        Raises NotApplicable if they are not literals.
+        """
+        first, made = self.flow.first, sink.operation
         if first.dims == 1 or not made.options:
             return
         given = extent.dimension_option(made)
@@ -130,10 +136,12 @@ class ReductionWriter:
                 return
         raise NotApplicable("its indices are those among the selected elements")
 
-    def _rewrite_variance(self, end: ReduceSink) -> cst.BaseExpression:
-        """Return a variance or standard deviation, written with the mean of the selected
-        elements."""
-        made = end.operation
+    def _rewrite_variance(self, sink: ReduceSink) -> cst.BaseExpression:
+        """Return a variance or standard deviation, written with sums over selected elements.
+
+        Raises NotApplicable if the call has options.
+        """
+        made = sink.operation
         if made.options or not self._is_over_mask_alone(made.tensor):
             raise NotApplicable(f"`{made.name}` with options is not written as sums")
         full = self.text.full(made.tensor)
@@ -155,92 +163,95 @@ class ReductionWriter:
 
     # Losses.
 
-    def rewrite_loss(self, end: Loss) -> cst.BaseExpression:
-        """Write a mean or summed loss over selected elements as a weighted one."""
-        if not end.known:
-            self.assumes[f"`{self._code(end.call.func)}` has the default options"] = None
-        if not end.reduction:
+    def rewrite_loss(self, sink: Loss) -> cst.BaseExpression:
+        """Return a loss over selected elements as one at full shape, to which others add nothing.
+
+        Raises NotApplicable.
+        """
+        if not sink.known:
+            self.assumes[f"`{self._code(sink.call.func)}` has the default options"] = None
+        if not sink.reduction:
             raise NotApplicable(
-                f"the reduction of `{self._code(end.call.func)}` is not spelled out"
+                f"the reduction of `{self._code(sink.call.func)}` is not spelled out"
             )
-        if end.reduction == "none":
-            raise NotApplicable(f"`{self._code(end.call)}` gives a loss for each selected element")
-        if end.name in ops.TARGET_LOSSES:
-            return self._rewrite_target_loss(end)
-        if any(self.text.contains_selected(one) for one in end.options.values()):
+        if sink.reduction == "none":
+            raise NotApplicable(f"`{self._code(sink.call)}` gives a loss for each selected element")
+        if sink.name in ops.TARGET_LOSSES:
+            return self._rewrite_target_loss(sink)
+        if any(self.text.contains_selected(one) for one in sink.options.values()):
             raise NotApplicable("the weights are selected too")
-        if end.name == ops.LOGITS_LOSS:
-            return self._logits_loss(end)
-        if end.name == "kl_div" and "log_target" in end.options:
+        if sink.name == ops.LOGITS_LOSS:
+            return self._logits_loss(sink)
+        if sink.name == "kl_div" and "log_target" in sink.options:
             raise NotApplicable("with `log_target` the loss of zeros is not zero")
         call = self._with_operands(
-            end,
-            self.text.with_neutral_padding(end.input, "0"),
-            self.text.with_neutral_padding(end.target, "0"),
+            sink,
+            self.text.with_neutral_padding(sink.input, "0"),
+            self.text.with_neutral_padding(sink.target, "0"),
         )
-        return self._mean_call(end, call)
+        return self._mean_call(sink, call)
 
-    def _mean_call(self, end: Loss, call: cst.Call) -> cst.BaseExpression:
-        """Return a call that sums or averages everything as a mean of the selected elements."""
-        if end.reduction == "sum":
+    def _mean_call(self, sink: Loss, call: cst.Call) -> cst.BaseExpression:
+        """Return `call`, the loss at full shape, as the sum or mean over the selected elements."""
+        if sink.reduction == "sum":
             return call
         self._assume_float16_sum()
-        if end.reduction == "batchmean":
-            if end.module:
+        if sink.reduction == "batchmean":
+            if sink.module:
                 raise NotApplicable("`batchmean` of a module is not written as a sum")
-        elif end.module or self.flow.first.trailing_dims or self.flow.first.axis:
+        elif sink.module or self.flow.first.trailing_dims or self.flow.first.axis:
             return self._mean_of_selected(call)
         call = with_keyword(call, "reduction", '"sum"')
         return build_expression("{total} / {count}", total=call, count=self.text.count())
 
-    def _logits_loss(self, end: Loss) -> cst.BaseExpression:
-        """Return a loss on logits, with unselected elements given weight 0."""
-        if "weight" in end.options or end.module:
+    def _logits_loss(self, sink: Loss) -> cst.BaseExpression:
+        """Return a loss on logits in which unselected elements have weight 0."""
+        if "weight" in sink.options or sink.module:
             raise NotApplicable("the loss of zeros is not zero, and the weights are taken")
         call = self._with_operands(
-            end,
-            self.text.with_neutral_padding(end.input, "0"),
-            self.text.with_neutral_padding(end.target, "0"),
+            sink,
+            self.text.with_neutral_padding(sink.input, "0"),
+            self.text.with_neutral_padding(sink.target, "0"),
         )
-        weight = self.text.broadcast_mask(end.input)
-        return self._mean_call(end, with_keyword(call, "weight", weight))
+        weight = self.text.broadcast_mask(sink.input)
+        return self._mean_call(sink, with_keyword(call, "weight", weight))
 
-    def _rewrite_target_loss(self, end: Loss) -> cst.BaseExpression:
-        """Write a loss on class indices with `ignore_index` where nothing is selected."""
+    def _rewrite_target_loss(self, sink: Loss) -> cst.BaseExpression:
+        """Return a loss on class indices with `ignore_index` where nothing is selected."""
         first = self.flow.first
-        ignored = end.options.get("ignore_index")
+        ignored = sink.options.get("ignore_index")
         index = "-100" if ignored is None else self._code(ignored)
-        seen = self.flow.site.observed(end.target)
+        seen = self.flow.site.observed(sink.target)
         if seen is None:
             self.flow.unsure = True
         elif any(name.startswith("float") for name in seen.dtypes):
             raise NotApplicable("the targets are probabilities")
-        if self.flow.other_dims(end.input) != 1 or first.axis != 0:
+        if self.flow.other_dims(sink.input) != 1 or first.axis != 0:
             raise NotApplicable("the classes are not in the last dimension")
-        root = end.target
+        root = sink.target
         target: cst.BaseExpression
         if list(self.text.padding_points(root)) == [root]:
             target = self.text.where(self.text.with_whole_tensors(root), root, index)
         else:
             target = self.text.where(self.text.full(root), root, index)
-        logits = self.text.full(end.input)
+        logits = self.text.full(sink.input)
         if first.dims > 1:
             logits = build_expression(f"{{x}}.flatten(0, {first.dims - 1})", x=logits)
             target = build_expression("{x}.flatten()", x=target)
-        return self._with_operands(end, logits, target)
+        return self._with_operands(sink, logits, target)
 
     def _with_operands(
-        self, end: Loss, first: cst.BaseExpression, second: cst.BaseExpression
+        self, sink: Loss, first: cst.BaseExpression, second: cst.BaseExpression
     ) -> cst.Call:
         """Return the call of a loss with other operands."""
-        new = {id(end.input): first, id(end.target): second}
+        new = {id(sink.input): first, id(sink.target): second}
         args = [
             arg.with_changes(value=new[id(arg.value)].with_changes(lpar=(), rpar=()))
             if id(arg.value) in new
             else arg
-            for arg in end.call.args
+            for arg in sink.call.args
         ]
-        return end.call.with_changes(args=args)
+        return sink.call.with_changes(args=args)
 
     def _code(self, node: cst.CSTNode) -> str:
         return self.flow.site.document.code(node)

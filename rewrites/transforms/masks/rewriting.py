@@ -21,22 +21,29 @@ from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
 from fullgraph.rewrites.transforms.masks.reads import is_name, is_repeatable
 from fullgraph.rewrites.transforms.masks.sink_text import SinkWriter
-from fullgraph.rewrites.transforms.masks.sinks import End, MetadataSink
+from fullgraph.rewrites.transforms.masks.sinks import MetadataSink, Sink
 
 _FILLS = ("0", "1", "0.5")
 _LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
 """Nodes that may evaluate a part of themselves later, repeatedly or never."""
 
 
-def find_sinks(flow: Flow) -> list[End]:
+def find_sinks(flow: Flow) -> list[Sink]:
     """Return the sinks: the places where the number of selected elements is no longer visible."""
     return [
-        end for found in flow.trees.values() for end in found if not isinstance(end, MetadataSink)
+        sink
+        for found in flow.trees.values()
+        for sink in found
+        if not isinstance(sink, MetadataSink)
     ]
 
 
 def rewrite_flow(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -> Rewrite | Refusal:
-    """Return the flow at full shape; `mask` is how the mask is written, if that is settled."""
+    """Return the rewrite of a flow at full shape, or a refusal.
+
+    `why` explains the rewrite. `mask` is the code to write for the mask; if it is None, that is the
+    mask's source, or a new name if the mask is needed more than once.
+    """
     reason: NotApplicable | None = None
     for fill in _FILLS:
         try:
@@ -49,7 +56,10 @@ def rewrite_flow(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -
 def _rewrite_with_fill(
     flow: Flow, fill: str, why: str, settled: cst.BaseExpression | None
 ) -> Rewrite:
-    """Return the rewrite with padding value `fill`. Raises NotApplicable."""
+    """Return the rewrite with padding value `fill`. Raises NotApplicable.
+
+    `settled` is the code to write for the mask; None to choose it.
+    """
     mask = flow.first.mask.with_changes(lpar=(), rpar=())
     text = FullShapeWriter(flow, settled or mask, fill)
     written = SinkWriter(flow, text)
@@ -98,7 +108,7 @@ def _index_calls(flow: Flow) -> list[cst.CSTNode]:
 def _parenthesize_edits(
     flow: Flow, edits: Mapping[cst.CSTNode, cst.CSTNode]
 ) -> dict[cst.CSTNode, cst.CSTNode]:
-    """Return `edits` with parentheses where their place needs them."""
+    """Return `edits` with parentheses around new expressions that need them."""
     found = dict(edits)
     for node, new in edits.items():
         parent = flow.site.document.parent(node)

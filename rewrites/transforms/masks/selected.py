@@ -16,24 +16,24 @@ from fullgraph.rewrites.transforms.masks.reads import Read, find_read, is_repeat
 
 @dataclass(eq=False)
 class SelectedElements:
-    """Masked reads with the same mask, and the names and expressions that hold what they give."""
+    """Masked reads with the same mask, and the names and expressions of selected elements."""
 
     site: Site
     first: Read
     definitions: Definitions | None
     reads: dict[cst.CSTNode, Read] = field(default_factory=dict)
     bound: dict[cst.CSTNode, cst.BaseExpression] = field(default_factory=dict)
-    """Each name that holds selected elements, by where it is bound, and its value."""
+    """The values of names that hold selected elements, by the nodes that bind the names."""
     axes: dict[cst.CSTNode, int] = field(default_factory=dict)
-    """The dimension of each such name in which the mask's dimensions begin."""
+    """For each such node the first dimension of the name's value that the mask covers."""
     names: dict[cst.Name, None] = field(default_factory=dict)
     """The uses of these names."""
     gathers: dict[cst.Subscript, None] = field(default_factory=dict)
-    """Where selected elements index a whole tensor."""
+    """Subscripts in which selected elements index a whole tensor."""
     unsure: bool = False
-    """Whether something was not observed in a run."""
+    """Whether a value was not observed, so that the edit has to assume its shape."""
     continuation: tuple[cst.SimpleStatementLine, ...] = ()
-    """What follows an `if` that ends with the first read, up to the `return`."""
+    """The statements after an `if` that ends with the first read, up to the `return`."""
     waiting: list[cst.BaseExpression] = field(default_factory=list)
     """Reads and uses whose sinks are not found yet."""
 
@@ -79,7 +79,7 @@ class SelectedElements:
         return sum(map(self.is_selected, nodes)) > 0
 
     def keeps_rows(self, made: ops.Operation) -> bool:
-        """Return whether an operation on selected rows gives one row for each."""
+        """Return whether an operation on selected rows returns one row for each of them."""
         axis = self.axis(made.tensor)
         if made.name == "linear":
             return self.other_dims(made.tensor) > axis == 0
@@ -92,11 +92,14 @@ class SelectedElements:
         return extent.is_rowwise(self.site, self.first, made, axis)
 
     def other_dims(self, node: cst.BaseExpression) -> int:
-        """Return how many dimensions selected elements have besides the mask's."""
+        """Return the number of dimensions of selected elements, less the one of the selection."""
         return extent.other_dims(self.site, self.first, node)
 
     def axis(self, node: cst.CSTNode) -> int:
-        """Return the dimension in which the mask's dimensions begin. Raises NotApplicable."""
+        """Return the first dimension of `node` that the mask covers.
+
+        Raises NotApplicable if operands of `node` differ in it.
+        """
         if node in self.reads:
             return self.reads[node].axis
         if isinstance(node, cst.Name) and node in self.names:
@@ -131,7 +134,10 @@ class SelectedElements:
         return index is not None and self.is_selected(index) and self.is_gather(node, index)
 
     def is_gather(self, node: cst.Subscript, index: cst.BaseExpression) -> bool:
-        """Return whether selected elements are the only index of a whole tensor: `table[x[m]]`."""
+        """Return whether selected elements are the only index of a whole tensor: `table[x[m]]`.
+
+        Adds such a subscript to `gathers`.
+        """
         one_index = extent.only_index(node) is index and self.other_dims(index) == 0
         if not one_index or self.axis(index) or not extent.is_table(self.site, node.value, index):
             return False
@@ -148,7 +154,10 @@ class SelectedElements:
             self.waiting.append(found.node)
 
     def _is_bound_to_selected(self, use: cst.Name) -> bool:
-        """Whether a variable holds selected values; raise NotApplicable if only sometimes."""
+        """Return whether a variable holds selected elements.
+
+        Raises NotApplicable if it holds them only sometimes.
+        """
         if self.definitions is None:
             return False
         found = self.definitions.reaching.get(use, frozenset())
@@ -176,8 +185,7 @@ class SelectedElements:
         return False
 
     def require_fitting(self, other: cst.BaseExpression) -> None:
-        """Raise NotApplicable for an operand that cannot be combined with elements at full
-        shape."""
+        """Raise NotApplicable if `other` cannot be an operand beside elements at full shape."""
         if self.is_selected(other) or is_number(self.site, other):
             return
         seen = self.site.observed(other)

@@ -52,79 +52,84 @@ class SinkWriter:
         """Return the replacement of each node. Raises NotApplicable."""
         found: dict[cst.CSTNode, cst.CSTNode] = {}
         reductions = ReductionWriter(self.flow, self.text, self.assumes)
-        for root, ends in self._in_order():
-            for end in ends:
-                match end:
+        for root, sinks in self._in_order():
+            for sink in sinks:
+                match sink:
                     case BindSink():
-                        found |= self._rewrite_bound(root, end)
+                        found |= self._rewrite_bound(root, sink)
                     case ReduceSink():
-                        found[end.operation.call] = reductions.rewrite_reduction(end)
+                        found[sink.operation.call] = reductions.rewrite_reduction(sink)
                     case Loss():
-                        found[end.call] = reductions.rewrite_loss(end)
+                        found[sink.call] = reductions.rewrite_loss(sink)
                     case UnpackSink():
-                        found |= self._rewrite_unpacked(root, end)
+                        found |= self._rewrite_unpacked(root, sink)
                     case CountSink():
-                        found[end.node] = self._rewrite_count(end)
+                        found[sink.node] = self._rewrite_count(sink)
                     case IndexAdd():
-                        found[end.call] = self._rewrite_accumulation(end)
+                        found[sink.call] = self._rewrite_accumulation(sink)
                     case StoreSink():
-                        found[end.statement] = self._rewrite_store(root, end)
+                        found[sink.statement] = self._rewrite_store(root, sink)
         return found
 
     def _in_order(self) -> Iterator[tuple[cst.BaseExpression, list[object]]]:
-        """Yield the sinks, bound names first in source order, since later sinks need their
-        values."""
+        """Yield the sinks in source order, but those that bind names first.
+
+        Other sinks need the padding values of these names.
+        """
         position = self.flow.site.document.position
         trees = sorted(self.flow.trees.items(), key=lambda tree: position(tree[0]).line)
-        for root, ends in sorted(
+        for root, sinks in sorted(
             trees, key=lambda t: not isinstance(t[1][0], BindSink | UnpackSink)
         ):
-            yield root, list(ends)
+            yield root, list(sinks)
 
     # Names.
 
     def _rewrite_bound(
-        self, root: cst.BaseExpression, end: BindSink
+        self, root: cst.BaseExpression, sink: BindSink
     ) -> dict[cst.CSTNode, cst.CSTNode]:
-        """Bind the full-shape value, and record its padding value."""
-        if self._only_stored(end) and self.text.is_linear(root):
+        """Return the edit that binds a name to its value at full shape; record the padding value.
+
+        Raises NotApplicable if no padding value is finite.
+        """
+        if self._only_stored(sink) and self.text.is_linear(root):
             return {root: self.text.with_whole_tensors(root)}
         known = self.text.padded_value(root)
-        self.text.values[end.name] = None if end.augmented else known.number
+        self.text.values[sink.name] = None if sink.augmented else known.number
         if not known.finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
-        return {} if root is end.name else {root: self.text.full(root)}
+        return {} if root is sink.name else {root: self.text.full(root)}
 
     def _rewrite_unpacked(
-        self, root: cst.BaseExpression, end: UnpackSink
+        self, root: cst.BaseExpression, sink: UnpackSink
     ) -> dict[cst.CSTNode, cst.CSTNode]:
-        """Return the edit of an unpacked value, and record its padding value."""
+        """Return the edit of an unpacked value, and record the padding value of its names."""
         known = self.text.padded_value(root)
         if not known.finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
-        self.text.values |= {one.name: known.number for one in end.names}
+        self.text.values |= {one.name: known.number for one in sink.names}
         return {} if isinstance(root, cst.Name) else {root: self.text.full(root)}
 
-    def _rewrite_count(self, end: CountSink) -> cst.BaseExpression:
-        """Return the number of true elements, at least the sink's minimum."""
+    def _rewrite_count(self, sink: CountSink) -> cst.BaseExpression:
+        """Return code for the number of true elements, at least `sink.least`."""
         count = self.text.count()
-        if end.least is None:
+        if sink.least is None:
             return count
-        return build_expression("{count}.clamp(min={least})", count=count, least=end.least)
+        return build_expression("{count}.clamp(min={least})", count=count, least=sink.least)
 
-    def _rewrite_accumulation(self, end: IndexAdd) -> cst.BaseExpression:
-        """Return an accumulation in which unselected elements add zero to index 0."""
-        index = self._flatten_mask_dims(end.index, self.text.with_neutral_padding(end.index, "0"))
-        if end.source is not None:
+    def _rewrite_accumulation(self, sink: IndexAdd) -> cst.BaseExpression:
+        """Return a call like `index_add` in which unselected elements add zero at index 0."""
+        index = self._flatten_mask_dims(sink.index, self.text.with_neutral_padding(sink.index, "0"))
+        if sink.source is not None:
             source = self._flatten_mask_dims(
-                end.source, self.text.with_neutral_padding(end.source, "0")
+                sink.source, self.text.with_neutral_padding(sink.source, "0")
             )
-            new = {id(end.index): index, id(end.source): source}
+            new = {id(sink.index): index, id(sink.source): source}
             args = [
-                one.with_changes(value=new.get(id(one.value), one.value)) for one in end.call.args
+                one.with_changes(value=new.get(id(one.value), one.value)) for one in sink.call.args
             ]
-            return end.call.with_changes(args=args)
-        length, code = end.base, self._code(end.index)
+            return sink.call.with_changes(args=args)
+        length, code = sink.base, self._code(sink.index)
         self.assumes[f"no element of `{code}` is {self._code(length)} or more"] = None
         self.text.masks += 1
         return build_expression(
@@ -135,7 +140,7 @@ class SinkWriter:
             mask=self.text.mask,
             index=index,
             ones=self._flatten_mask_dims(
-                end.index, build_expression("{mask}.long()", mask=self.text.mask)
+                sink.index, build_expression("{mask}.long()", mask=self.text.mask)
             ),
         )
 
@@ -146,33 +151,33 @@ class SinkWriter:
         dims = self.flow.first.dims
         return build_expression(f"{{x}}.flatten(0, {dims - 1})", x=full) if dims > 1 else full
 
-    def _only_stored(self, end: BindSink) -> bool:
-        """Return whether a name is only assigned through the same mask."""
+    def _only_stored(self, sink: BindSink) -> bool:
+        """Return whether all uses of a name are assignments through the same mask."""
         definitions = self.flow.definitions
         assert definitions is not None
-        uses = definitions.uses(end.name)
-        ends = [one for use in uses for one in self.flow.trees.get(use, [])]
-        return len(uses) > 0 and all(isinstance(one, StoreSink) for one in ends) and bool(ends)
+        uses = definitions.uses(sink.name)
+        sinks = [one for use in uses for one in self.flow.trees.get(use, [])]
+        return len(uses) > 0 and all(isinstance(one, StoreSink) for one in sinks) and bool(sinks)
 
     # Assignments.
 
-    def _rewrite_store(self, root: cst.BaseExpression, end: StoreSink) -> cst.CSTNode:
+    def _rewrite_store(self, root: cst.BaseExpression, sink: StoreSink) -> cst.CSTNode:
         """Write an assignment to `x[mask]` as a selection over all of `x`."""
-        target = end.target
-        if isinstance(end.statement, cst.AugAssign):
-            return self._rewrite_augmented(end.statement, end)
-        value = end.statement.value
+        target = sink.target
+        if isinstance(sink.statement, cst.AugAssign):
+            return self._rewrite_augmented(sink.statement, sink)
+        value = sink.statement.value
         linear = self.text.is_linear(value)
         full = self.text.with_whole_tensors(value) if linear else self.text.full(value)
         if not linear and not self.text.padded_value(value).finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
-        return self._select_into(end, full, target.base)
+        return self._select_into(sink, full, target.base)
 
-    def _rewrite_augmented(self, step: cst.AugAssign, end: StoreSink) -> cst.CSTNode:
-        """Return the edit for `x[m] += …`."""
-        base, value = end.target.base, step.value
+    def _rewrite_augmented(self, step: cst.AugAssign, sink: StoreSink) -> cst.CSTNode:
+        """Return the statement that replaces `x[m] += …`. Raises NotApplicable."""
+        base, value = sink.target.base, step.value
         kind = type(step.operator)
-        if kind in _STEPS and self.flow.site.is_tensor(value) and end.target.plain:
+        if kind in _STEPS and self.flow.site.is_tensor(value) and sink.target.plain:
             _, neutral = _STEPS[kind]
             if self.text.contains_selected(value):
                 steps = self.text.with_neutral_padding(value, neutral)
@@ -182,22 +187,22 @@ class SinkWriter:
         sign = _STEPS[kind][0] if kind in _STEPS else _OPERATORS.get(kind, "")
         if not sign or not ops.is_number(self.flow.site, value):
             raise NotApplicable(f"`{self._code(step)}` is not written as a choice")
-        floats = end.target.is_float or not end.target.known
+        floats = sink.target.is_float or not sink.target.known
         curved = sign in ("**", "//", "%") or (sign == "/" and not floats)
         left = self.text.where(base, step.target, "1") if curved and floats else base
         full = build_expression("{left} " + sign + " {value}", left=left, value=value)
-        return self._select_into(end, full, base)
+        return self._select_into(sink, full, base)
 
     def _select_into(
-        self, end: StoreSink, full: cst.BaseExpression, base: cst.BaseExpression
+        self, sink: StoreSink, full: cst.BaseExpression, base: cst.BaseExpression
     ) -> cst.CSTNode:
-        """Return the statement that assigns to `base` where the mask is true."""
+        """Return the statement that assigns `full` to `base` where the mask is true."""
         self.text.masks += 1
-        place = end.statement
+        place = sink.statement
         where = build_expression(
             "{where}({mask}, {full}, {base})",
             where=self.text.torch("where"),
-            mask=end.target.broadcast_mask(self.text.mask),
+            mask=sink.target.broadcast_mask(self.text.mask),
             full=full.with_changes(lpar=(), rpar=()),
             base=base,
         )
@@ -206,7 +211,7 @@ class SinkWriter:
             self.flow.site, self.flow.definitions, base, document.statement(place)
         ):
             made = build_statement("{base} = {where}", base=base, where=where)
-        elif end.target.plain:
+        elif sink.target.plain:
             made = build_statement("{base}.copy_({where})", base=base, where=where)
         else:
             made = build_statement("{base} = {where}", base=base, where=where)

@@ -49,7 +49,7 @@ class CountSink:
 
 @dataclass(frozen=True, eq=False)
 class UnpackSink:
-    """Sink: an assignment `a, b = …`, where the mask selects in a later dimension."""
+    """Sink: an assignment `a, b = …` that unpacks a dimension before those of the mask."""
 
     names: tuple[BindSink, ...]
 
@@ -72,14 +72,14 @@ class BindSink:
 
 @dataclass(frozen=True, eq=False)
 class MetadataSink:
-    """A use of `.dtype` and other metadata."""
+    """Sink: a use of `.dtype` or other metadata, which needs no edit."""
 
 
-End = ReduceSink | CountSink | StoreSink | BindSink | UnpackSink | Loss | IndexAdd | MetadataSink
+Sink = ReduceSink | CountSink | StoreSink | BindSink | UnpackSink | Loss | IndexAdd | MetadataSink
 
 
-def is_same_sink(one: End, other: End) -> bool:
-    """Return whether two sinks are the same call."""
+def is_same_sink(one: Sink, other: Sink) -> bool:
+    """Return whether two sinks are the same loss or accumulation call."""
     if isinstance(one, Loss | IndexAdd) and isinstance(other, Loss | IndexAdd):
         return one.call is other.call
     return False
