@@ -88,7 +88,7 @@ def results_of(
 def levels_of(
     document: Document, body: cst.CSTNode, parts: Sequence[cst.BaseExpression]
 ) -> dict[str, int]:
-    """Return for the names and attributes in `body` how many definitions lead to a result.
+    """Return how many definitions lie between each name or attribute and a result of `body`.
 
     `parts` are the expressions of one result: names in them have level 0, names in the definitions
     of these have level 1, up to 3.
@@ -185,10 +185,10 @@ class FakeKernel:
     def _size(
         self, values: frozenset[int], index: int, dims: int, levels: Mapping[str, int]
     ) -> str:
-        """Return code for one size of a result: the argument that had the same `values`.
+        """Return code for one size of a result: that of an argument which had the same sizes.
 
-        `index` is the dimension and `dims` their number. The size is dynamic if no argument had the
-        values.
+        `values` are the observed sizes, `index` is the dimension, and `dims` is how many dimensions
+        the result has. The size is dynamic if no argument had these sizes.
         """
         found: list[tuple[int, int, str]] = []
         for one in self.arguments:

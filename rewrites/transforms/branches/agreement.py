@@ -86,7 +86,7 @@ class Agreement:
     def assume_zero_gradients(
         self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]
     ) -> None:
-        """Assume that a tensor that only one of two branches uses may get a zero gradient."""
+        """Assume that a zero gradient is acceptable for tensors that only one branch uses."""
         sides = [used_names(when) for when in (one, other)]
         for path in sorted(sides[0].keys() ^ sides[1].keys()):
             node = sides[0].get(path) or sides[1][path]
@@ -95,7 +95,7 @@ class Agreement:
                 self.assumes[clause] = None
 
     def may_require_grad(self, node: cst.BaseExpression) -> bool:
-        """Return whether an expression may require grad, or is a layer with such parameters."""
+        """Return whether an expression may require grad, or is a layer whose parameters may."""
         parent = self.site.document.parents.get(node)
         if isinstance(parent, cst.Call) and parent.func is node:
             kind = class_of(self.site, node).rpartition(".")[2]

@@ -77,7 +77,7 @@ def _drop_unread(site: Site, made: BranchValues) -> list[cst.BaseStatement]:
 
 
 def statements_of(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
-    """Return the statements of a block; `if t: y = 1` has its statements on the same line."""
+    """Return the statements of a block, or those after the colon of `if t: y = 1`."""
     if isinstance(suite, cst.SimpleStatementSuite):
         return [cst.SimpleStatementLine([small]) for small in suite.body]
     return cst.ensure_type(suite, cst.IndentedBlock).body
@@ -90,7 +90,7 @@ def _add_small_statement(
     small: cst.BaseSmallStatement,
     read_later: frozenset[str],
 ) -> None:
-    """Add the values that one simple statement of a branch assigns to `made`."""
+    """Add to `made` the values that one simple statement of a branch assigns."""
     match small:
         case cst.Pass():
             return
@@ -150,7 +150,7 @@ def _add_assignment(
     value: cst.BaseExpression,
     read_later: frozenset[str],
 ) -> None:
-    """Add the values that one assignment assigns to `made`; tuples element by element."""
+    """Add to `made` the values that one assignment assigns; tuples element by element."""
     if (
         isinstance(target, cst.Tuple)
         and isinstance(value, cst.Tuple)

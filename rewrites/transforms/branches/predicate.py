@@ -26,7 +26,7 @@ class Predicate:
     """Condition of a branch: a tensor, or `guard and tensor`, or `guard or tensor`."""
 
     tensor: cst.BaseExpression
-    """A 0-d boolean tensor, as an expression of new and old nodes."""
+    """Expression of a 0-d boolean tensor."""
     negated: bool = False
     """Whether the condition is negated as a whole: the branches swap."""
     guard: cst.BaseExpression | None = None
@@ -37,7 +37,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a branch, and the assignment to remove if it is written as a tensor."""
+    """Condition of a branch, with the assignment before it that was inlined, if any."""
 
     find_conditional: Decision
     """The `if`, conditional expression or `while` with the condition."""
@@ -176,7 +176,8 @@ def _join_predicates(site: Site, condition: cst.BooleanOperation) -> Predicate |
 def _as_bool_tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return a condition without `and`, `or`, `not` as a 0-d boolean tensor.
 
-    None if no tensor decides it. Raises NotApplicable if a tensor decides it in another way.
+    None if no tensor decides it. Raises NotApplicable if the tensor may have several elements, and
+    for `int(t)` of a float.
     """
     if isinstance(condition, cst.Call):
         if compared := _as_reduction(site, condition):

@@ -39,7 +39,7 @@ class Numbers:
     device: str = "cpu"
     dtype: str = "float64"
     zero_dim_operands: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
-    """Operations on a scalar and a 0-d tensor, each with that tensor, which sets the dtype."""
+    """For each operation on a scalar and a 0-d tensor that tensor: its dtype must be kept."""
     _known: dict[Position, ValueSummary | None] = field(default_factory=dict)
     """Facts that override the observed ones, since the scalars are now tensors; None: unknown."""
 
@@ -161,7 +161,10 @@ class Numbers:
         )
 
     def _rewrite_branch(self, site: Site, node: cst.If | cst.IfExp) -> Edits:
-        """Return the edits that select a branch with `torch.where`; raise NotApplicable."""
+        """Return the edits that write a conditional with `torch.where`, or else `torch.cond`.
+
+        Raises NotApplicable.
+        """
         if leaves_early(site, node):
             raise NotApplicable("a way leaves the loop or raises")
         condition = predicate_of(site, node.test)

@@ -68,7 +68,7 @@ class WhereWriter:
     ahead: cst.BaseStatement | None = None
     """A line to insert before the statement that contains a conditional expression."""
     output: list[cst.BaseStatement] = field(default_factory=list)
-    """Statements of the branches that only print, log or warn; they are left out."""
+    """Statements of the branches that only print, log or warn; the rewrite leaves them out."""
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
         """Rewrite `a if t else b` as one expression."""

@@ -40,8 +40,8 @@ def rewrite_conditional(
 ) -> Rewrite | Refusal | None:
     """Return the rewrite of the site's conditional; `edits` returns its edits.
 
-    `writer` has the assumptions. None if no tensor decides the conditional, if it raises or leaves
-    a loop, or if `edits` returns None. A refusal if `edits` raises NotApplicable.
+    `writer` collects the assumptions. None if no tensor decides the conditional, if it raises or
+    leaves a loop, or if `edits` returns None. A refusal if `edits` raises NotApplicable.
     """
     found = find_condition(site)
     node = found.find_conditional if found is not None else None

@@ -31,7 +31,7 @@ def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: c
 
 
 def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst.CSTNode) -> bool:
-    """Return whether a use may be evaluated before `place` ends, earlier iterations included."""
+    """Return whether a use may be evaluated before `place` ends, or in an earlier iteration."""
     document = site.document
     if document.function(use) is not document.function(place):
         return True

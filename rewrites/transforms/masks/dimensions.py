@@ -16,9 +16,10 @@ _AFTER_ONE_OPTION = frozenset(
 
 
 def other_dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
-    """Return the number of dimensions of the selected elements `node`, less one.
+    """Return how many dimensions of `node` do not count selected elements.
 
-    The mask selects along that one.
+    `x[m]` has one dimension whose size is the number of selected elements; this is the number of
+    the others.
     """
     seen = site.observed(node)
     if seen is None or len(seen.dims) != 1:
@@ -113,7 +114,7 @@ def is_index_before_mask(node: cst.Subscript, axis: int) -> bool:
 
 
 def is_table(site: Site, table: cst.BaseExpression, index: cst.BaseExpression) -> bool:
-    """Return whether `index` has integers and the first dimension of `table` is not empty."""
+    """Return whether `index` is an integer tensor, and `table` a tensor with elements to index."""
     seen, whole = site.observed(index), site.observed(table)
     if seen is None or whole is None or not whole.is_tensor:
         return False

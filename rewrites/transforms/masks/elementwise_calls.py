@@ -79,7 +79,7 @@ def is_elementwise(
     held = {binding for binding, value in found.given.items() if selected(value)}
 
     def classify(node: cst.BaseExpression) -> bool | None:
-        """Return whether an expression consists of selected elements; None if it mixes them."""
+        """Return whether an expression consists of selected elements; None if it mixes elements."""
         match node:
             case cst.Name() if found.binding(node) in held:
                 return True
@@ -98,7 +98,7 @@ def is_elementwise(
         return None if inside else False
 
     def classify_operands(*nodes: cst.BaseExpression) -> bool | None:
-        """Return whether any of the nodes consists of selected elements; None if one mixes them."""
+        """Return whether any node consists of selected elements; None if one mixes elements."""
         answers = [classify(one) for one in nodes]
         if None in answers:
             return None

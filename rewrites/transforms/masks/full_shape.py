@@ -168,7 +168,7 @@ class FullShapeWriter:
         return any(one in self.flow.reads or one in self.flow.names for one in walk(node))
 
     def padding_points(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """Yield the largest parts of `node` to which gradients arrive only scaled.
+        """Yield the largest parts of `node` that only scale the gradients of their operands.
 
         Padding those parts keeps the gradient finite.
         """

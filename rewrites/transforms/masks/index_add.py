@@ -15,11 +15,11 @@ _NAMES = frozenset({"index_add", "scatter_add"})
 
 @dataclass(frozen=True, eq=False)
 class IndexAdd:
-    """Call of `base.index_add(0, index, source)` or alike, where adding zero changes nothing."""
+    """Call that adds `source` to `base` by index; adding zero changes nothing."""
 
     call: cst.Call
     base: cst.BaseExpression
-    """The tensor to which is added; for `bincount` the number of its results."""
+    """The tensor that is added to; for `bincount` its `minlength`."""
     index: cst.BaseExpression
     source: cst.BaseExpression | None
     """What is added; None if it is 1 for each index, as in `bincount`."""

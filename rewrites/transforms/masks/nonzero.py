@@ -13,7 +13,7 @@ from fullgraph.rewrites.transforms.masks.operators import integer_literals
 
 
 class QuestionKind(Enum):
-    """What code computes from the indices of true elements, which the mask can tell too."""
+    """A fact about the indices of true elements that the mask itself can give."""
 
     FIRST = "first"
     LAST = "last"
@@ -51,7 +51,7 @@ class NonzeroIndices:
     flat: bool
     """Whether the indices have only one dimension."""
     uses: tuple[cst.BaseExpression, ...]
-    """Where they are used: `value` itself, or the name it is bound to."""
+    """The uses of the indices: `value` itself, or the uses of the name it is bound to."""
     bound: bool
     """Whether a name is bound to `value`."""
 

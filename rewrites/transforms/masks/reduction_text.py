@@ -164,7 +164,7 @@ class ReductionWriter:
     # Losses.
 
     def rewrite_loss(self, sink: Loss) -> cst.BaseExpression:
-        """Return a loss over selected elements as one at full shape, to which others add nothing.
+        """Return a loss over selected elements as one at full shape, where padding adds nothing.
 
         Raises NotApplicable.
         """

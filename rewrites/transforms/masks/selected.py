@@ -38,7 +38,11 @@ class SelectedElements:
     """Reads and uses whose sinks are not found yet."""
 
     def is_selected(self, node: cst.CSTNode) -> bool:
-        """Return whether an expression consists of selected elements, and follow its operands."""
+        """Return whether an expression consists of selected elements.
+
+        Adds the masked reads in it, whose uses are then followed too. Raises NotApplicable if
+        another mask selects elements.
+        """
         if node in self.reads or node in self.names:
             return True
         found = find_read(self.site, node)
@@ -75,7 +79,7 @@ class SelectedElements:
         return False
 
     def _is_any_selected(self, *nodes: cst.BaseExpression) -> bool:
-        """Return whether one of several operands is selected, and follow them all."""
+        """Return whether one of several operands is selected; adds the masked reads in all."""
         return sum(map(self.is_selected, nodes)) > 0
 
     def keeps_rows(self, made: ops.Operation) -> bool:
@@ -92,7 +96,7 @@ class SelectedElements:
         return extent.is_rowwise(self.site, self.first, made, axis)
 
     def other_dims(self, node: cst.BaseExpression) -> int:
-        """Return the number of dimensions of selected elements, less the one of the selection."""
+        """Return how many dimensions of `node` do not count selected elements."""
         return extent.other_dims(self.site, self.first, node)
 
     def axis(self, node: cst.CSTNode) -> int:

@@ -72,9 +72,9 @@ class SinkWriter:
         return found
 
     def _in_order(self) -> Iterator[tuple[cst.BaseExpression, list[object]]]:
-        """Yield the sinks in source order, but those that bind names first.
+        """Yield expressions of selected elements with their sinks, those that bind names first.
 
-        Other sinks need the padding values of these names.
+        Other sinks need the padding values of these names. Otherwise in source order.
         """
         position = self.flow.site.document.position
         trees = sorted(self.flow.trees.items(), key=lambda tree: position(tree[0]).line)

@@ -174,8 +174,8 @@ def _type_of_definition(
 def _definitions_of(document: Document, function: cst.CSTNode, code: str) -> Iterator[cst.CSTNode]:
     """Yield the definitions of a variable: its parameter, assigned values, loop counters.
 
-    `code` is the source of the variable: a name or an attribute. A definition of unknown type is
-    its target.
+    `code` is the source of the variable: a name or an attribute. For a definition of unknown type,
+    yield its target.
     """
     for param in _parameters_of(function):
         if param.name.value == code:

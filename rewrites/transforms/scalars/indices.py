@@ -111,7 +111,7 @@ def _slice_length(piece: cst.Slice) -> cst.BaseExpression | None:
 
 
 def _index_dtype(number: Number) -> torch.dtype:
-    """Return the dtype for indexing with the number: its own, or int64 if it cannot index.
+    """Return the dtype for indexing with the number: int32 if it has that, else int64.
 
     Raises NotApplicable if the number is not an int.
     """

@@ -22,7 +22,7 @@ CASTS = {
     torch.int32: "int",
     torch.bool: "bool",
 }
-"""The method that converts a tensor to each dtype."""
+"""For each dtype the method that converts a tensor to it."""
 
 
 SIZE = "a size depends on it"
