@@ -43,7 +43,7 @@ def with_table(readme: str) -> str:
 
 
 def _rule_section(rule: Rule) -> str:
-    """Return a rule's page with the kinds of causes that it is for."""
+    """Return a rule's documentation, followed by the categories of causes it can remove."""
     mends = ", ".join(sorted(rule.categories))
     return (
         f"## {rule.code} {rule.name}\n\n{markdown_of(rule.doc)}\n\n"

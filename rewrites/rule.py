@@ -16,11 +16,11 @@ class Applicability(StrEnum):
     """Level of trust required to apply an edit: safe, unsafe, or display only."""
 
     SAFE = "safe"
-    """Same meaning: applied by default, once proved."""
+    """The program behaves as before: applied by default, once proved."""
     UNSAFE = "unsafe"
-    """Valid, but something may change that the reason names: only on request."""
+    """Behaviour may change where an assumption does not hold: applied only on request."""
     DISPLAY = "display"
-    """Shown as an idea: the person must decide what is meant."""
+    """Shown as an idea and never applied: the user must decide."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Rewrite:
     """An edit of one document, with its assumptions."""
 
     replacements: Mapping[cst.CSTNode, Replacement]
-    """Nodes of the document, and what stands there afterwards."""
+    """New nodes by the nodes of the document that they replace."""
     why: str
     """One sentence: what the edit does and why that removes the cause."""
     applicability: Applicability = Applicability.SAFE
     assumes: tuple[str, ...] = ()
-    """Assumptions of the edit that the facts do not show, one clause each."""
+    """What the edit takes for granted and the recorded facts do not show, one clause each."""
     imports: tuple[str, ...] = ()
     """Dotted names of modules that the new code needs: "torch", "math"."""
     tests: tuple[cst.BaseExpression, ...] = ()
@@ -42,9 +42,9 @@ class Rewrite:
     """Whether scalars that the code keeps or returns become 0-d tensors. The proof then compares
     their values; such an edit is not safe."""
     exempts: frozenset[str] = frozenset()
-    """What the assumptions give up, so that no check holds it against the edit: in compiled code
-    "text", "records" (logs and warnings), "grad_fn" in either or "state of NAME"; anywhere
-    "randomness"."""
+    """Differences that the assumptions permit and the proof ignores. In compiled code: "text" (what
+    is printed), "records" (logs and warnings), "grad_fn" (in text and records), "state of NAME"
+    (an attribute or global). In compiled and eager code: "randomness"."""
     needs_both_branches: bool = False
     """Whether the proof fails unless it reached both branches of each of `tests`."""
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A rule's reason not to rewrite a place of its kind."""
+    """A rule's reason not to edit a site that it would otherwise rewrite."""
 
     reason: str
     """A clause that fits after "because"."""
@@ -61,21 +61,21 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: its documentation is the docstring of the module that defines it."""
+    """One kind of rewrite; its documentation is the docstring of the module that defines it."""
 
     code: str
-    """"FG101": stable for ever."""
+    """Such as "FG101"; it never changes."""
     name: str
-    """"drop-variable"."""
+    """Such as "drop-variable"."""
     categories: frozenset[str]
-    """The categories of causes that it may remove."""
+    """Categories of the causes that the rule can remove."""
     rewrite: Callable[[Site], Rewrite | Refusal | None]
-    """Returns None where the rule does not apply."""
+    """Returns the edit for a site, a reason against one, or None if the rule does not apply."""
     boundary: int = 0
-    """0 for an edit that keeps the code in the graph; else the turn in which it is tried, after all
-    those."""
+    """0 if the edit keeps the code in the graph. Rules with 1, 2, … move code out of it; they are
+    tried after all rules with 0, in this order."""
     since: str = ""
-    """Since which torch what breaks does so, or up to which: "up to 2.12"; "" if always."""
+    """Versions of torch on which the code breaks, such as "up to 2.12"; "" if on all."""
     summary: str = field(default="", compare=False)
     doc: str = field(default="", compare=False)
     topic: str = field(default="", compare=False)

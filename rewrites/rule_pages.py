@@ -23,7 +23,7 @@ class RulePage:
 
     @property
     def markdown(self) -> str:
-        """The page with its heading, and with indented code in fences."""
+        """The page as Markdown, with its heading and with indented code in fences."""
         return f"## {self.code} {self.name}\n\n{markdown_of(self.doc)}"
 
 

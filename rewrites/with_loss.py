@@ -15,9 +15,9 @@ import torch
 class WithLoss(torch.nn.Module):
     """Module whose forward returns `loss(model(*inputs), *targets)`.
 
-    `model` stays the module that was given, with its own parameters and state: train through this
-    one, run `model` by itself. `targets` is how many of the last positional arguments are the
-    loss's. A loss that is a module is part of the state dict.
+    `model` is the given module itself and not a copy: train through this module, and call `model`
+    for inference. `targets` is the number of positional arguments, counted from the last, that
+    are passed to the loss. If the loss is a module, it is part of the state dict.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class WithLoss(torch.nn.Module):
         self.targets = targets
 
     def forward(self, *args: object, **kwargs: object) -> torch.Tensor:
-        """Return the loss; the last `targets` arguments go to the loss alone."""
+        """Return the loss; the last `targets` arguments are passed to the loss, the others to the
+        model."""
         cut = len(args) - self.targets
         return self.loss(self.model(*args[:cut], **kwargs), *args[cut:])

@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 def read_baseline(path: str) -> frozenset[str]:
-    """Return the fingerprints in a baseline file. Raises FullgraphError if it is none."""
+    """Return the fingerprints in a baseline file. Raises FullgraphError if it is not valid."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         if data["schema"] != SCHEMA:
@@ -33,7 +33,10 @@ def read_baseline(path: str) -> frozenset[str]:
 
 
 def write_baseline(path: str, remarks: Iterable[Remark]) -> None:
-    """Write a baseline, one line a finding in order of places. Raises FullgraphError."""
+    """Write a baseline with a line for each remark, in their order.
+
+    Raises FullgraphError if the file cannot be written.
+    """
     rows = [
         json.dumps(
             {

@@ -20,18 +20,18 @@ _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 
 @dataclass(frozen=True)
 class ChangedLines:
-    """The lines of a working tree that a revision lacks."""
+    """The lines of a working tree that are new or changed since a commit."""
 
     root: Path
     base: str
     """The commit that the working tree is compared with."""
     lines: Mapping[str, frozenset[int]]
-    """1-based line numbers, by path relative to the root."""
+    """1-based numbers of the changed lines, by path relative to `root`."""
     untracked: frozenset[str] = field(default=frozenset())
-    """Files that git does not know yet: all their lines are new."""
+    """Files that git does not track: all their lines count as changed."""
 
     def holds(self, remark: Remark) -> bool:
-        """Return whether a line of the finding changed; True outside of the repository."""
+        """Return whether a line of the finding changed; True for files outside of the repository."""
         if remark.path in self.untracked or remark.path.startswith("/"):
             return True
         finding = remark.finding
@@ -41,14 +41,14 @@ class ChangedLines:
         return any(line in changed for line in range(finding.line, finding.end_line + 1))
 
     def of(self, path: str) -> frozenset[int]:
-        """Return the changed lines of a file."""
+        """Return the 1-based numbers of the changed lines of a file."""
         if path not in self.untracked:
             return self.lines.get(path, frozenset())
         text = (self.root / path).read_text(encoding="utf-8", errors="replace")
         return frozenset(range(1, len(text.split("\n")) + 1))
 
     def _is_cell_changed(self, path: str, finding: Finding) -> bool:
-        """Return whether the base's notebook has no cell with the same code."""
+        """Return whether no cell of the notebook at the base commit has the code of this cell."""
         assert finding.cell is not None
         try:
             now = code_cells((self.root / path).read_text(encoding="utf-8"))
@@ -59,10 +59,11 @@ class ChangedLines:
 
 
 def changed_since(revision: str, root: Path) -> ChangedLines:
-    """Return the lines that changed since a revision, or since the branch left it.
+    """Return the lines that changed since the merge base of a revision and HEAD.
 
-    Staged, unstaged and untracked changes count. Raises FullgraphError with one sentence if there
-    is no such revision, no repository or no git.
+    Without a merge base they are those that changed since the revision. Staged, unstaged and
+    untracked changes count. Raises FullgraphError if there is no such revision, no repository or
+    no git.
     """
     if not (root / ".git").exists():
         raise FullgraphError(f"{root} is in no git repository, so --since has nothing to compare.")
@@ -91,7 +92,7 @@ def changed_since(revision: str, root: Path) -> ChangedLines:
 
 
 def parse_diff(text: str) -> dict[str, frozenset[int]]:
-    """Return the new lines that a unified diff without context adds, by path."""
+    """Return the numbers of the lines that a unified diff without context adds, by new path."""
     found: dict[str, set[int]] = {}
     path, left = None, 0
     for line in text.split("\n"):
@@ -108,7 +109,7 @@ def parse_diff(text: str) -> dict[str, frozenset[int]]:
 
 
 def _path_of(text: str) -> str | None:
-    """Return the path after `+++`; None for a file that is gone."""
+    """Return the path in the text after `+++`; None if the file was deleted."""
     text = text.removesuffix("\t")
     if text.startswith('"'):
         text = _unquote(text[1:-1])
@@ -116,7 +117,7 @@ def _path_of(text: str) -> str | None:
 
 
 def _unquote(text: str) -> str:
-    """Return a path without the escapes of C that git writes for control characters and quotes."""
+    """Return a path with its C escapes decoded, which git writes for quotes and control characters."""
 
     def character(match: re.Match[str]) -> str:
         code = match[1]
@@ -126,7 +127,7 @@ def _unquote(text: str) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """Return what git prints. Raises FullgraphError."""
+    """Run git in `root` and return its stdout. Raises FullgraphError if git fails."""
     try:
         done = subprocess.run(
             ["git", *arguments], cwd=root, capture_output=True, check=True, stdin=subprocess.DEVNULL

@@ -16,14 +16,14 @@ from fullgraph.rewrites.review.review import Remark, Review
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment on lines of a file."""
+    """A comment on the lines `first` to `last` of a file."""
 
     path: str
     first: int
     last: int
     body: str
     fingerprint: str
-    """The same comment on the next commit has the same."""
+    """Equal for the same comment on a later commit."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class ProvedEdit:
 
     @property
     def lines(self) -> range:
-        """The lines from its first edit to its last."""
+        """The line numbers from the first edit to the last."""
         return range(self.edits[0].first, self.edits[-1].last + 1)
 
 
 def proved_edits(fixes: Mapping[str, Any], review: Review) -> list[ProvedEdit]:
-    """Return the proved edits in the JSON of `fullgraph fix`, for files of the repository."""
+    """Return the proved edits of the repository's files; `fixes` is the JSON of `fullgraph fix`."""
     found = []
     for one in fixes["suggestions"]:
         path = relative_path(one["file"], review.root)
@@ -70,7 +70,8 @@ def make_comments(
 ) -> list[Comment]:
     """Return a comment for each finding and each proved edit on changed lines.
 
-    Where `fix` proved an edit for a finding's lines, that edit stands in place of the static one.
+    A finding's comment shows a proved edit of its lines, if there is one, and else the edit that
+    the static check offers.
     """
     proved = list({(one.path, one.edits): one for one in proved}.values())
     used: list[ProvedEdit] = []
@@ -78,15 +79,15 @@ def make_comments(
     for remark in review.remarks:
         if not changed.holds(remark) or remark.finding.cell is not None:
             continue
-        own = next((one for one in proved if _is_about(one, remark)), None)
-        if own is not None and own in used:
+        edit = next((one for one in proved if _is_about(one, remark)), None)
+        if edit is not None and edit in used:
             continue
-        used += [own] if own is not None else []
-        comments.append(_comment_on(remark, own, review, changed.of(remark.path)))
-    for edit in proved:
-        lines = changed.of(edit.path)
-        if edit not in used and any(number in lines for number in edit.lines):
-            comments.append(_comment_of(edit, lines))
+        used += [edit] if edit is not None else []
+        comments.append(_comment_on(remark, edit, review, changed.of(remark.path)))
+    for one in proved:
+        lines = changed.of(one.path)
+        if one not in used and any(number in lines for number in one.lines):
+            comments.append(_comment_of(one, lines))
     return comments
 
 
@@ -99,16 +100,17 @@ def _is_about(edit: ProvedEdit, remark: Remark) -> bool:
 
 
 def _comment_on(
-    remark: Remark, own: ProvedEdit | None, review: Review, lines: Collection[int]
+    remark: Remark, proved: ProvedEdit | None, review: Review, lines: Collection[int]
 ) -> Comment:
-    """Return the comment on a finding: with the proved edit, else with its own."""
+    """Return the comment on a finding: with the edit `proved` or, if None, the finding's own."""
     finding = remark.finding
     likely = " (likely)" if finding.certainty == "likely" else ""
     head = f"**[{finding.code}]({help_uri(finding.code)})** {finding.message}.{likely}"
     first, last = _shown(finding.line, finding.end_line, lines)
-    if own is not None:
+    if proved is not None:
+        parts = [head, _claim(proved)]
         return _with_edits(
-            remark.path, own.edits, [head, _claim(own)], lines, (first, last), remark.fingerprint
+            remark.path, proved.edits, parts, lines, (first, last), remark.fingerprint
         )
     merged = review.lines.merged_edit(finding)
     fix = finding.fix
@@ -123,7 +125,7 @@ def _comment_on(
 
 
 def _comment_of(edit: ProvedEdit, lines: Collection[int]) -> Comment:
-    """Return the comment for a proved edit where `check` found nothing."""
+    """Return the comment for a proved edit of lines on which `check` has no finding."""
     head = f"`{edit.cause}` breaks the graph or recompiles when the program runs."
     key = "\0".join((edit.path, edit.rule, edit.cause))
     fingerprint = f"{hashlib.sha256(key.encode()).hexdigest()[:16]}:proved"
@@ -147,7 +149,11 @@ def _with_edits(
     place: tuple[int, int],
     fingerprint: str,
 ) -> Comment:
-    """Return a comment with a suggestion where GitHub takes one, else with a diff to read."""
+    """Return a comment that suggests the edit, or shows a diff where GitHub takes no suggestion.
+
+    GitHub takes one edit of changed lines (`lines`). `parts` are the paragraphs above it; `place`
+    is the first and last line of a comment with a diff.
+    """
     if len(edits) == 1 and edits[0].is_within(lines):
         body = "\n\n".join([*parts, edits[0].suggestion()])
         return Comment(path, edits[0].first, edits[0].last, body, fingerprint)
@@ -156,7 +162,7 @@ def _with_edits(
 
 
 def _shown(first: int, last: int, lines: Collection[int]) -> tuple[int, int]:
-    """Return the first run of changed lines among some lines."""
+    """Return the first run of changed lines, `lines`, within lines `first` to `last`."""
     start = next(number for number in range(first, last + 1) if number in lines)
     end = start
     while end < last and end + 1 in lines:

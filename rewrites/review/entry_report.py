@@ -15,14 +15,14 @@ class EntryReport:
     entry: str
     verdict: str = ""
     difference: Mapping[str, Any] | None = None
-    """JSON of `explain --against`; None if the base has no such program."""
+    """The change, as in the JSON of `explain --against`; None if the program is new."""
     is_new: bool = False
     error: str = ""
-    """Why it could not be explained, one sentence."""
+    """Why the program could not be explained, one sentence; "" if it could."""
 
 
 def summarize(reports: Sequence[EntryReport], comments: int) -> str:
-    """Return the summary of a review; "" if there is nothing to say."""
+    """Return the summary of a review with some number of comments; "" without any content."""
     if not reports and not comments:
         return ""
     count = f"{comments} comment{'s' * (comments != 1)} on changed lines"
@@ -32,7 +32,7 @@ def summarize(reports: Sequence[EntryReport], comments: int) -> str:
 
 
 def _section(report: EntryReport) -> str:
-    """Return the part about one program."""
+    """Return the part of the summary about one program."""
     if report.error:
         return f"**{_code(report.entry)}** could not be explained: {_code(report.error)}"
     if report.difference is None:
@@ -45,7 +45,7 @@ def _section(report: EntryReport) -> str:
 
 
 def _row(sign: str, cause: Mapping[str, Any]) -> str:
-    """Return the line of a cause."""
+    """Return the line for a cause; `sign` is "new" or "gone"."""
     place = f"{PurePath(cause['file']).name}:{cause['line']}"
     return f"- {sign}: {_code(place)} {cause['category']}: {cause['message']}"
 

@@ -8,7 +8,7 @@ from fullgraph.rewrites.review.review import Remark, Review
 
 
 def render(review: Review) -> str:
-    """Return one workflow command a finding, a warning if it is proved."""
+    """Return a workflow command for each finding: `warning` if it is proved, else `notice`."""
     return "".join(f"{_command(remark, review)}\n" for remark in review.remarks)
 
 

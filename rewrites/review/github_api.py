@@ -13,9 +13,9 @@ from typing import Any
 from fullgraph.compiler.errors import FullgraphError
 
 LARGEST = 60_000
-"""Characters of the longest text; GitHub takes 65,536."""
+"""Number of characters that a comment may have; GitHub accepts up to 65,536."""
 MOST = 50
-"""Comments of one review."""
+"""Number of comments that one review may have."""
 MARK = "<!-- fullgraph:{} -->"
 _MARKED = re.compile(r"<!-- fullgraph:([\w:]+) -->")
 SUMMARY = "summary"
@@ -23,7 +23,7 @@ SUMMARY = "summary"
 
 @dataclass(frozen=True)
 class Call:
-    """One request."""
+    """One request to GitHub's API; `path` is below the API's URL."""
 
     method: str
     path: str
@@ -32,14 +32,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Posted:
-    """What is on the pull request already."""
+    """Comments that a pull request already has, as the API returns them."""
 
     head: str
     """The pull request's newest commit."""
     comments: Sequence[Mapping[str, Any]] = ()
-    """Its review comments."""
+    """Comments on lines of the diff."""
     remarks: Sequence[Mapping[str, Any]] = ()
-    """Its other comments."""
+    """Comments on the pull request as a whole."""
 
 
 def plan_calls(
@@ -47,9 +47,9 @@ def plan_calls(
 ) -> tuple[Call, ...]:
     """Return the calls that post a review: one for all new comments, one for the summary.
 
-    `commit` is the commit that the first job ran on, as GitHub says. Raises FullgraphError if the
-    data is not of that commit, or not of the form that `collect` writes: it was made by a job that
-    ran the pull request's code.
+    No calls if the pull request has a newer commit. `data` is what `collect` wrote in a job that
+    ran the pull request's code, so it is not trusted: raises FullgraphError if it has another form,
+    or is not of `commit`, the commit of that job according to GitHub.
     """
     _validate(data)
     if data["commit"] != commit:
@@ -58,7 +58,7 @@ def plan_calls(
         return ()  # a newer commit has a review of its own
     number = data["pull_request"]
     calls = []
-    known = set(_marks(posted.comments))
+    known = set(_fingerprints(posted.comments))
     new = [one for one in data["comments"] if one["fingerprint"] not in known][:MOST]
     if new:
         body = {
@@ -74,9 +74,9 @@ def plan_calls(
 def _plan_summary(
     repository: str, number: int, summary: str, remarks: Sequence[Mapping[str, Any]]
 ) -> tuple[Call, ...]:
-    """Return the call that writes the summary, or changes the one that is there."""
+    """Return the call that posts or changes the summary; () if there is nothing to change."""
     body = f"{summary or 'Nothing that breaks the graph.'}\n\n{MARK.format(SUMMARY)}"
-    for one in _own(remarks):
+    for one in _comments_of_bots(remarks):
         if MARK.format(SUMMARY) in one["body"]:
             path = f"/repos/{repository}/issues/comments/{int(one['id'])}"
             return () if one["body"] == body else (Call("PATCH", path, {"body": body}),)
@@ -85,7 +85,7 @@ def _plan_summary(
 
 
 def _comment(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a comment as the API wants it: the lines of the new version."""
+    """Return a comment as the API's JSON; its lines are those of the new version."""
     mark = MARK.format(data["fingerprint"])
     place: dict[str, Any] = {"path": data["path"], "line": data["last"], "side": "RIGHT"}
     if data["first"] < data["last"]:
@@ -93,18 +93,18 @@ def _comment(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**place, "body": f"{data['body']}\n\n{mark}"}
 
 
-def _marks(comments: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the fingerprints in comments of ours."""
-    return [mark for one in _own(comments) for mark in _MARKED.findall(one["body"])]
+def _fingerprints(comments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the fingerprints in the comments of bots."""
+    return [mark for one in _comments_of_bots(comments) for mark in _MARKED.findall(one["body"])]
 
 
-def _own(comments: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the comments of bots: a person may not silence us with a mark."""
+def _comments_of_bots(comments: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the comments of bots; a fingerprint in a person's comment must not suppress ours."""
     return [one for one in comments if one["user"]["type"] == "Bot"]
 
 
 def _validate(data: Mapping[str, Any]) -> None:
-    """Raise FullgraphError unless data has the form that `collect` writes."""
+    """Raise FullgraphError unless `data` has the form that `collect` writes."""
 
     def need(holds: bool) -> None:
         if not holds:
@@ -125,9 +125,10 @@ def _validate(data: Mapping[str, Any]) -> None:
 def post_review(
     event: Mapping[str, Any], data: Mapping[str, Any], url: str, token: str
 ) -> tuple[Call, ...]:
-    """Ask GitHub what is there, and send what is new; returns the calls that were sent.
+    """Post the comments and the summary that the pull request lacks; return the calls sent.
 
-    `event` is that of `workflow_run`, after the job that stored the data.
+    `event` is the `workflow_run` event after the job that stored `data`; `url` is that of GitHub's
+    API. Raises FullgraphError if a request fails.
     """
     try:
         repository = str(event["repository"]["full_name"])
@@ -149,7 +150,7 @@ def post_review(
 
 
 def _pages(url: str, token: str) -> list[Any]:
-    """Return all items of a list that the API gives by pages."""
+    """Return all items of a list that the API returns in pages."""
     items: list[Any] = []
     for page in range(1, 100):
         new = _request("GET", f"{url}?per_page=100&page={page}", token)
@@ -160,7 +161,7 @@ def _pages(url: str, token: str) -> list[Any]:
 
 
 def _request(method: str, url: str, token: str, body: Mapping[str, Any] | None = None) -> Any:
-    """Send one request and return its JSON. Raises FullgraphError."""
+    """Send one request and return its JSON. Raises FullgraphError if it fails."""
     request = urllib.request.Request(
         url,
         None if body is None else json.dumps(body).encode(),

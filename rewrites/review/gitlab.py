@@ -10,7 +10,7 @@ from fullgraph.rewrites.review.review import Remark, Review
 
 
 def render(review: Review) -> str:
-    """Return the report: a list of issues, each with a fingerprint of its own."""
+    """Return the report: a JSON list of issues, one for each finding."""
     return json.dumps([_issue(remark) for remark in review.remarks], indent=1) + "\n"
 
 

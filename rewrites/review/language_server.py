@@ -18,11 +18,11 @@ from fullgraph.rewrites.review.open_file import OpenFile, QuickFix, hover_text, 
 from fullgraph.rewrites.review.positions import code_points
 
 PAUSE = 0.2
-"""Seconds without a key before the text is checked."""
+"""Seconds without a change after which the text is checked."""
 
 
 class CheckServer(LanguageServer):
-    """Server that holds the open files and their findings; `settings` are those of `check`."""
+    """Server for open files and their findings; `settings` are keyword arguments of `check`."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__("fullgraph", metadata.version("fullgraph"))
@@ -30,7 +30,10 @@ class CheckServer(LanguageServer):
         self._files: dict[str, OpenFile] = {}
 
     def file(self, uri: str) -> OpenFile | None:
-        """Return the file at its current version, checked if it changed; None if it is no file."""
+        """Return a file at its current version, checked again if it changed.
+
+        None if the URI is not that of a file.
+        """
         path = uris.to_fs_path(uri)
         if path is None or not uri.startswith("file:"):
             return None
@@ -42,7 +45,7 @@ class CheckServer(LanguageServer):
         return known
 
     def publish(self, uri: str) -> None:
-        """Send the findings of a file; those of a text that does not parse stay as they were."""
+        """Send the findings of a file; send nothing if its text does not parse."""
         file = self.file(uri)
         if file is not None and file.result is not None:
             found = [self.diagnostic(uri, file, one) for one in file.result.findings]
@@ -51,18 +54,18 @@ class CheckServer(LanguageServer):
             )
 
     def refresh(self) -> None:
-        """Check all open files again: one of them was saved, and others may import it."""
+        """Check all open files again, because one was saved and the others may import it."""
         for uri in list(self._files):
             del self._files[uri]
             self.publish(uri)
 
     def close(self, uri: str) -> None:
-        """Forget a file and its findings."""
+        """Forget a file, and clear its findings in the editor."""
         if self._files.pop(uri, None) is not None:
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
     def diagnostic(self, uri: str, file: OpenFile, finding: Finding) -> lsp.Diagnostic:
-        """Return a finding as a diagnostic."""
+        """Return a finding as an LSP diagnostic."""
         proved = finding.certainty is Certainty.PROVED
         return lsp.Diagnostic(
             range=self.range(
@@ -76,7 +79,7 @@ class CheckServer(LanguageServer):
         )
 
     def code_action(self, uri: str, file: OpenFile, fix: QuickFix) -> lsp.CodeAction:
-        """Return an edit as a quick fix."""
+        """Return a quick fix as an LSP code action."""
         edits = [lsp.TextEdit(self._range_of(uri, file, edit), edit.text) for edit in fix.edits]
         return lsp.CodeAction(
             title=fix.title,
@@ -87,7 +90,7 @@ class CheckServer(LanguageServer):
         )
 
     def column(self, file: OpenFile, uri: str, place: lsp.Position) -> int:
-        """Return the column of `ast` of a place that the editor names in its own units."""
+        """Return the column of an LSP position in UTF-8 bytes from 0, as `ast` counts."""
         codec = self.workspace.get_text_document(uri).position_codec
         points = codec.position_from_client_units(file.lines, place).character
         return len(file.lines[place.line][:points].encode())
@@ -95,7 +98,7 @@ class CheckServer(LanguageServer):
     def range(
         self, uri: str, file: OpenFile, line: int, column: int, end_line: int, end_column: int
     ) -> lsp.Range:
-        """Return a span of `ast` in the editor's units, which it chose when it connected."""
+        """Return a span of `ast` as an LSP range, in the units that the editor negotiated."""
         codec = self.workspace.get_text_document(uri).position_codec
         places = [
             codec.position_to_client_units(
@@ -110,7 +113,7 @@ class CheckServer(LanguageServer):
 
 
 def make_server(settings: Mapping[str, Any]) -> CheckServer:
-    """Return a server with its handlers."""
+    """Return a server with its LSP handlers; `settings` are keyword arguments of `check`."""
     server = CheckServer(settings)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)

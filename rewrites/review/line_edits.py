@@ -14,31 +14,31 @@ _FENCE = re.compile(r"`{3,}")
 
 @dataclass(frozen=True)
 class LineEdit:
-    """Replacement of the lines `first` to `last`, counted from 1."""
+    """Replacement of the lines `first` to `last`, counted from 1, by the lines `new`."""
 
     first: int
     last: int
-    """`first - 1` where lines are inserted before `first`."""
+    """`first - 1` if the edit only inserts lines before `first`."""
     old: tuple[str, ...]
     new: tuple[str, ...]
 
     def is_within(self, lines: Collection[int]) -> bool:
-        """Return whether a comment can suggest the edit where only `lines` can be commented on."""
+        """Return whether the edit replaces only `lines`, those on which a comment can suggest edits."""
         return self.first <= self.last and all(
             number in lines for number in range(self.first, self.last + 1)
         )
 
     def suggestion(self) -> str:
-        """Return the block that GitHub offers to commit."""
+        """Return a Markdown block that GitHub offers to commit."""
         return _fenced("suggestion", self.new)
 
     def diff(self) -> str:
-        """Return the edit as a block to read."""
+        """Return the edit as a Markdown block with a diff."""
         return _fenced("diff", [*(f"-{one}" for one in self.old), *(f"+{one}" for one in self.new)])
 
 
 def edit_of(lines: Sequence[str], edit: TextEdit) -> LineEdit:
-    """Return the edit of whole lines that an edit of a span makes, as short as it can be."""
+    """Return an edit of a span as an edit of whole lines, as few as possible."""
     old = tuple(lines[edit.line - 1 : edit.end_line])
     head = old[0].encode()[: edit.column].decode(errors="replace")
     tail = old[-1].encode()[edit.end_column :].decode(errors="replace")
@@ -72,7 +72,10 @@ def edits_in(diff: str, lines: Sequence[str]) -> list[LineEdit]:
 def _shortest(
     first: int, old: tuple[str, ...], new: tuple[str, ...], lines: Sequence[str]
 ) -> LineEdit:
-    """Return the edit without the lines that stay; an insertion takes the line before it along."""
+    """Return the edit without unchanged lines at its start and end.
+
+    A pure insertion includes the line before it, because a comment needs a line.
+    """
     while old and new and old[0] == new[0]:
         first, old, new = first + 1, old[1:], new[1:]
     while old and new and old[-1] == new[-1]:
@@ -84,7 +87,7 @@ def _shortest(
 
 
 def _fenced(language: str, lines: Sequence[str]) -> str:
-    """Return lines in a fence that is longer than any in them."""
+    """Return lines as a Markdown code block, with a fence longer than any in the lines."""
     longest = max((len(one) for line in lines for one in _FENCE.findall(line)), default=2)
     fence = "`" * (longest + 1)
     return "\n".join([f"{fence}{language}", *lines, fence])

@@ -8,5 +8,5 @@ RECOMPILES = f"{_MANUAL}.recompilation.html"
 
 
 def help_uri(code: str) -> str:
-    """Return the page of PyTorch's manual about a code's kind of cause."""
+    """Return the URL of PyTorch's page on graph breaks or, for an "FGR" code, on recompiles."""
     return RECOMPILES if code.startswith("FGR") else GRAPH_BREAKS

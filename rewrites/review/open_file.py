@@ -35,7 +35,7 @@ class OpenFile:
     version: int | None
     lines: tuple[str, ...]
     result: CheckResult | None
-    """None for a text that does not parse, as while one types."""
+    """None if the text does not parse, as happens while the user types."""
 
     def line(self, number: int) -> str:
         """Return a line by its 1-based number; "" after the last one."""
@@ -48,7 +48,10 @@ class OpenFile:
                 yield finding
 
     def finding_at(self, line: int, column: int) -> Finding | None:
-        """Return the finding at a place of `ast`: the smallest one around it."""
+        """Return the smallest finding around a position; None if there is none.
+
+        `line` counts from 1, `column` UTF-8 bytes from 0.
+        """
         around = [
             one
             for one in self.findings_in(line, line)
@@ -57,7 +60,7 @@ class OpenFile:
         return min(around, key=_extent, default=None)
 
     def quick_fixes(self, first: int, last: int) -> Iterator[QuickFix]:
-        """Yield the edits for the findings on some lines: each one's fix, and a `# noqa`."""
+        """Yield the fix and the `# noqa` edit of each finding on lines `first` to `last`."""
         for finding in self.findings_in(first, last):
             fix = finding.fix
             if fix is not None and fix.edits:
@@ -71,7 +74,10 @@ class OpenFile:
                 yield QuickFix(title, finding, (silence,), False)
 
     def _noqa(self, finding: Finding) -> TextEdit | None:
-        """Return the edit that adds `# noqa: CODE`; None where no comment can stand."""
+        """Return the edit that adds `# noqa: CODE` to the finding's last line.
+
+        None if the line has a `# noqa`, or cannot end in a comment.
+        """
         number = finding.end_line
         line = self.lines[number - 1]
         if line.rstrip().endswith("\\") or re.search(r"#\s*noqa\b", line, re.IGNORECASE):
@@ -90,7 +96,7 @@ class OpenFile:
 
 
 def open_file(text: str, path: Path, version: int | None, settings: Mapping[str, Any]) -> OpenFile:
-    """Check a text; `settings` are keyword arguments of `check`."""
+    """Check a text as the file at `path`; `settings` are keyword arguments of `check`."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
         result = check_text(text, path, **settings)
@@ -100,7 +106,7 @@ def open_file(text: str, path: Path, version: int | None, settings: Mapping[str,
 
 
 def hover_text(finding: Finding, result: CheckResult) -> str:
-    """Return what a finding says and the page of the rule that fixes it, as Markdown."""
+    """Return a finding's text and the page of the rule that fixes it, as Markdown."""
     kind = "recompiles" if finding.code.startswith("FGR") else "breaks the graph"
     modes = " and ".join(f"`{mode}`" for mode in finding.modes)
     parts = [

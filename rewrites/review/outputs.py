@@ -17,7 +17,7 @@ from fullgraph.rewrites.review.review import Review
 
 @dataclass(frozen=True)
 class Output:
-    """A format and the file that it is written to; None for stdout."""
+    """A format, and the file to write in it; None for stdout."""
 
     format: str
     file: str | None = None
@@ -47,9 +47,9 @@ FORMATS: Mapping[str, Callable[[Review], str]] = {
 
 
 def parse_outputs(texts: Iterable[str]) -> tuple[Output, ...]:
-    """Return the outputs that `FORMAT[:FILE]` name; text on stdout if there are none.
+    """Parse texts of the form `FORMAT[:FILE]`; text on stdout if there are none.
 
-    Raises FullgraphError for an unknown format, and for two outputs to one place.
+    Raises FullgraphError for an unknown format, and for two outputs to one file or to stdout.
     """
     outputs = []
     for text in texts:

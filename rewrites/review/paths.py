@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 
 def find_root(start: Path) -> Path:
-    """Return the root of the repository around a folder; the folder itself outside of any."""
+    """Return the root of the git repository around a folder; the folder itself if there is none."""
     start = Path(os.path.realpath(start))
     return next((one for one in (start, *start.parents) if (one / ".git").exists()), start)
 
 
 def relative_path(file: str, root: Path) -> str:
-    """Return a path relative to `root`; an absolute one for a file outside of it."""
+    """Return the path of a file relative to `root`; its absolute path if it is outside."""
     absolute = Path(os.path.abspath(file))
     for path in (absolute, Path(os.path.realpath(absolute))):
         if path.is_relative_to(root):
@@ -23,5 +23,5 @@ def relative_path(file: str, root: Path) -> str:
 
 
 def uri_of(path: str) -> str:
-    """Return a path as a URI reference: relative, or with the scheme `file`."""
+    """Return a path as a URI: relative if the path is, else with the scheme `file`."""
     return Path(path).as_uri() if path.startswith("/") else quote(path)

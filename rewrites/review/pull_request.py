@@ -35,11 +35,14 @@ from fullgraph.rewrites.rule import Applicability
 
 SCHEMA = 1
 SECONDS = 240
-"""Wall time of one run of `explain` or `fix` on an entry."""
+"""Limit of one run of `explain` or `fix` on an entry, in seconds of wall time."""
 
 
 def collect(event: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the review of a checked-out pull request as data."""
+    """Return the review of a checked-out pull request as JSON data for `post`.
+
+    `event` is the `pull_request` event; `folder` lies in the checkout.
+    """
     try:
         request = event["pull_request"]
         number, head, base = request["number"], request["head"]["sha"], request["base"]["sha"]
@@ -65,7 +68,7 @@ def collect(event: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def read_entries(root: Path) -> tuple[str, ...]:
-    """Return the programs that the repository registers: "net.py:build", "pkg.mod:build"."""
+    """Return the entries in `[tool.fullgraph]` of pyproject.toml, such as "net.py:build"."""
     try:
         project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -79,7 +82,7 @@ def read_entries(root: Path) -> tuple[str, ...]:
 
 
 def _check(root: Path) -> Review:
-    """Return the findings of the whole tree, with the project's own settings."""
+    """Run `fullgraph check` on the whole tree with the project's settings."""
     data, said = _run_command(["check", ".", "--json"], root)
     if data is None:
         raise FullgraphError(f"`fullgraph check` failed: {said}")
@@ -111,7 +114,10 @@ def _finding_of(data: dict[str, Any], root: Path) -> Finding:
 
 
 def _run_entry(entry: str, before: Path, review: Review) -> tuple[EntryReport, list[ProvedEdit]]:
-    """Explain an entry before and after the change, and fix it."""
+    """Explain an entry before and after the change, and run `fix` on it.
+
+    Returns the report and the edits that `fix` proved. `before` is a work tree of the base commit.
+    """
     seconds = ["--seconds", str(SECONDS)]
     old, _ = _run_command(["explain", entry, "--json", *seconds], before)
     against: list[str] = []
@@ -130,7 +136,10 @@ def _run_entry(entry: str, before: Path, review: Review) -> tuple[EntryReport, l
 
 
 def _run_command(arguments: Sequence[str], folder: Path) -> tuple[dict[str, Any] | None, str]:
-    """Run a command of fullgraph; return its JSON, or None and what it says on stderr."""
+    """Run a command of fullgraph; return its JSON and the last line of its stderr.
+
+    The JSON is None if the command wrote none.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "fullgraph", *arguments],
         cwd=folder,
@@ -147,7 +156,7 @@ def _run_command(arguments: Sequence[str], folder: Path) -> tuple[dict[str, Any]
 
 @contextmanager
 def _checked_out(root: Path, commit: str) -> Iterator[Path]:
-    """Context with a work tree of a commit in a temporary folder."""
+    """Context manager: a git work tree of a commit in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder, "base")
         git = ["git", "-C", str(root), "worktree"]
@@ -162,7 +171,7 @@ def _checked_out(root: Path, commit: str) -> Iterator[Path]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one of the two jobs; returns its exit code."""
+    """Run the job that the command line names; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m fullgraph.rewrites.review.pull_request")
     jobs = parser.add_subparsers(required=True, dest="job")
     collecting = jobs.add_parser("collect", help="check and run the pull request; store data")

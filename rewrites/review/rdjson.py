@@ -11,7 +11,7 @@ from fullgraph.rewrites.review.review import Remark, Review
 
 
 def render(review: Review) -> str:
-    """Return one `DiagnosticResult`; its columns count UTF-8 bytes from 1."""
+    """Return a `DiagnosticResult` with all findings; columns count UTF-8 bytes from 1."""
     data = {
         "source": {"name": "fullgraph", "url": help_uri("")},
         "diagnostics": [_diagnostic(remark, review) for remark in review.remarks],

@@ -21,7 +21,7 @@ class Remark:
     path: str
     """Relative to the root of the repository, with forward slashes."""
     fingerprint: str
-    """Stable while the expression, its function and its file's name are: moved lines keep it."""
+    """Hash of path, code, function and expression, and a running number; no line numbers."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Review:
     """Everything that an output format shows."""
 
     result: CheckResult
-    """Its findings are those of `remarks`."""
+    """The check's result; its findings are those of `remarks`, in the same order."""
     remarks: tuple[Remark, ...]
     root: Path
     lines: SourceLines
 
     def keep(self, is_kept: Callable[[Remark], bool]) -> Review:
-        """Return the review with some of its remarks alone."""
+        """Return the review with only the remarks for which `is_kept` returns True."""
         remarks = tuple(one for one in self.remarks if is_kept(one))
         result = replace(self.result, findings=tuple(one.finding for one in remarks))
         return replace(self, result=result, remarks=remarks)
@@ -44,7 +44,7 @@ class Review:
 def review_of(
     result: CheckResult, start: Path | None = None, lines: SourceLines | None = None
 ) -> Review:
-    """Return the review of a result; `start` is a folder in the repository."""
+    """Return the review of a result; `start` is a folder in the repository, by default the cwd."""
     root = find_root(start or Path.cwd())
     lines = lines or SourceLines()
     return Review(result, tuple(_remarks(result.findings, root, lines)), root, lines)

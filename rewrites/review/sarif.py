@@ -17,11 +17,11 @@ SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 FINGERPRINT = "fullgraph/v1"
-"""Name of the fingerprint, with the version of how it is computed."""
+"""Name of the fingerprint in SARIF; the version is that of the method that computes it."""
 
 
 def render(review: Review) -> str:
-    """Return a SARIF log of one run: all rules, and the findings; none leaves `results` empty."""
+    """Return a SARIF log of one run, with all codes as its rules and the findings as results."""
     run = {
         "tool": {
             "driver": {
@@ -41,7 +41,7 @@ def render(review: Review) -> str:
 
 
 def _version() -> str:
-    """Return the installed version of fullgraph; "unknown" where it runs from a folder."""
+    """Return the installed version of fullgraph; "unknown" if it is not installed."""
     try:
         return metadata.version("fullgraph")
     except metadata.PackageNotFoundError:
@@ -135,7 +135,7 @@ def _artifact(path: str) -> dict[str, str]:
 def _region(
     remark: Remark, review: Review, line: int, column: int, end_line: int, end_column: int
 ) -> dict[str, int]:
-    """Return a region: lines and columns from 1, the end column exclusive."""
+    """Return a SARIF region, whose columns are UTF-16 code units from 1, the end exclusive."""
     finding, lines = remark.finding, review.lines
     return {
         "startLine": line,

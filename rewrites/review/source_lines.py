@@ -11,25 +11,25 @@ from fullgraph.rewrites.check.sources import CannotRead, read_source, read_text
 
 
 class SourceLines:
-    """Lines of files, each file read once; `texts` replaces what is on disk."""
+    """Lines of files, each file read once; `texts` replaces the content of files by name."""
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
         self._lines = {name: text.split("\n") for name, text in (texts or {}).items()}
         self._cells: dict[str, tuple[int, ...]] = {}
 
     def of(self, finding: Finding) -> list[str]:
-        """Return the lines of a finding's file or, in a notebook, those from its cell on."""
+        """Return the lines of a finding's file; in a notebook, those from the start of its cell."""
         lines = self._read(finding.file)
         cells = self._cells.get(finding.file, ())
         return lines[cells[finding.cell - 1] :] if finding.cell and cells else lines
 
     def line(self, finding: Finding, number: int) -> str:
-        """Return a line by its 1-based number; "" if the file has none such."""
+        """Return a line by its 1-based number; "" if the file has no such line."""
         lines = self.of(finding)
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
     def expression(self, finding: Finding) -> str:
-        """Return the text that a finding is about."""
+        """Return the source text of a finding's expression."""
         return self.span(
             finding, finding.line, finding.column, finding.end_line, finding.end_column
         )
@@ -44,7 +44,7 @@ class SourceLines:
         return b"\n".join(lines).decode(errors="replace")
 
     def merged_edit(self, finding: Finding) -> TextEdit | None:
-        """Return the edits of a finding's fix as one edit of the span around them all."""
+        """Return the edits of a finding's fix merged into one; None if it has none."""
         edits = finding.fix.edits if finding.fix else ()
         if not edits:
             return None

@@ -32,7 +32,7 @@ class Document:
     ranges: Mapping[cst.CSTNode, CodeRange]
     parents: Mapping[cst.CSTNode, cst.CSTNode]
     inherited: Mapping[str, str]
-    """`imports` of the cells that ran before, for a notebook's cell."""
+    """In a notebook's cell, the `imports` of the cells that ran before it; else empty."""
 
     # Positions.
 
@@ -51,8 +51,8 @@ class Document:
     def node(self, position: Position) -> cst.CSTNode | None:
         """Return the outermost node whose span is `position`, preferably an expression.
 
-        Where libcst has no such node (the tuple of `x[a, b]`), return the smallest node around
-        it; where columns are unknown, the innermost statement on the line.
+        If libcst has no such node (the tuple of `x[a, b]`), return the smallest node around the
+        position. If `position` has no columns, return the innermost statement on the line.
         """
         if position.column is None:
             return self.statement_at(position.line)
@@ -65,7 +65,7 @@ class Document:
         return found or self._innermost(position)
 
     def statement_at(self, line: int) -> cst.CSTNode | None:
-        """Return the innermost statement that covers a line."""
+        """Return the innermost statement that covers a line; None if the line has none."""
         covering = [n for n in self._statements_by_depth if self._covers(n, line)]
         return covering[-1] if covering else None
 
@@ -80,18 +80,18 @@ class Document:
             node = parent
 
     def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
-        """Return the innermost statement line or compound statement around `node`, or itself."""
+        """Return the innermost statement line or compound statement that is or contains `node`."""
         for one in (node, *self.ancestors(node)):
             if isinstance(one, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 return one
         raise KeyError("the node is not part of a statement")
 
     def function(self, node: cst.CSTNode) -> FunctionNode | None:
-        """Return the innermost function or lambda around `node`, itself excluded."""
+        """Return the innermost function or lambda around `node`; None at module level."""
         return next((one for one in self.ancestors(node) if isinstance(one, FunctionNode)), None)
 
     def function_name(self, node: cst.CSTNode) -> str:
-        """Return the `co_name` of the function around `node`; "" at module level."""
+        """Return the name of the innermost function around `node`; "" at module level."""
         function = self.function(node)
         if function is None:
             return ""
@@ -120,7 +120,7 @@ class Document:
 
     @functools.cached_property
     def imports(self) -> dict[str, str]:
-        """Qualified names by imported names, imports inside functions included."""
+        """Qualified names by the names that imports bind, including imports inside functions."""
         found = dict(self.inherited)
         for node in self.ranges:
             if isinstance(node, cst.Import):
@@ -136,7 +136,7 @@ class Document:
         return found
 
     def imported_name(self, qualified: str) -> str | None:
-        """Return the name of "torch.where" under the file's imports; None if it has none."""
+        """Return how the file writes a qualified name, such as "F.relu"; None if not imported."""
         for name, meaning in self.imports.items():
             if qualified == meaning or qualified.startswith(f"{meaning}."):
                 return name + qualified[len(meaning) :]
@@ -154,12 +154,12 @@ class Document:
     def with_edits(
         self, replacements: Mapping[cst.CSTNode, Replacement], imports: Sequence[str] = ()
     ) -> str:
-        """Return the text with nodes replaced and modules imported; all else stays unchanged.
+        """Return the text with nodes replaced and modules imported, and all else unchanged.
 
         `imports` are dotted module names ("torch", "torch.nn as nn"), added where missing.
         Parentheses are added where a new expression needs them.
         """
-        if not self._reads_back(replacements):
+        if not self._round_trips(replacements):
             replacements = {
                 old: parenthesize(new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in replacements.items()
@@ -175,8 +175,8 @@ class Document:
             module = AddImportsVisitor(context).transform_module(module)
         return wrap_new_lines(self.text, module.code + self._text_after_tree)
 
-    def _reads_back(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
-        """Return whether each changed statement's text parses back to its tree."""
+    def _round_trips(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
+        """Return whether the text of each edited statement parses to the edited tree."""
         parse = functools.partial(cst.parse_statement, config=self.module.config_for_parsing)
         for statement in {self.statement(node) for node in replacements}:
             new: object = replace_nodes(statement, replacements)
@@ -188,12 +188,11 @@ class Document:
 
     @functools.cached_property
     def _text_after_tree(self) -> str:
-        """The end of the text that libcst drops."""
+        """The blank lines and comments at the end of the text that libcst drops."""
         return self.text[len(_text_of_statements(self.text)) :]
 
     def _imports(self, name: str) -> bool:
-        """Return whether the file already imports a module, without an alias unless `name` has
-        one."""
+        """Return whether the file already imports `name`: "torch" or, for any alias, "m as a"."""
         imported, _, alias = name.partition(" as ")
         return imported in self.imports.values() if alias else self.imported_name(name) is not None
 
@@ -201,7 +200,7 @@ class Document:
 
     @functools.cached_property
     def _nodes_by_span(self) -> dict[Span, cst.CSTNode]:
-        """Nodes by span; an expression wins over a statement of the same span."""
+        """The outermost node of each span; an expression, if a statement has the same span."""
         found: dict[Span, cst.CSTNode] = {}
         for node, span in self.ranges.items():
             if not isinstance(node, _PLACES):
@@ -234,7 +233,7 @@ class Document:
 
     @functools.cached_property
     def _statements_by_depth(self) -> list[cst.CSTNode]:
-        """All statements, the least nested first."""
+        """All statements, those with the fewest ancestors first."""
         kinds = cst.SimpleStatementLine | cst.BaseCompoundStatement
         found = [node for node in self.ranges if isinstance(node, kinds)]
         return sorted(found, key=lambda node: len(tuple(self.ancestors(node))))
@@ -253,7 +252,7 @@ class Document:
         return frozenset(node.value for node in self.ranges if isinstance(node, cst.Name))
 
     def _byte_offset(self, line: int, column: int) -> int:
-        """Return the offset of a column in UTF-8 bytes."""
+        """Return the UTF-8 bytes before a column that counts characters."""
         text = self._lines[line - 1]
         return column if text.isascii() else len(text[:column].encode())
 
@@ -276,7 +275,7 @@ def dotted_name(node: cst.CSTNode) -> str:
 
 
 def integer_literal(node: cst.BaseExpression | None) -> int | None:
-    """Return the value of an integer literal with its sign."""
+    """Return the value of an integer literal, negated or not; None for anything else."""
     match node:
         case cst.Integer():
             return node.evaluated_value
@@ -286,9 +285,10 @@ def integer_literal(node: cst.BaseExpression | None) -> int | None:
 
 
 def parse_document(file: str, text: str, imports: str = "") -> Document:
-    """Parse a file's text, below the import statements `imports`, which it does not hold.
+    """Parse a file's text. Raises FullgraphError if it is not valid Python.
 
-    Raises FullgraphError if it is not valid Python.
+    `imports` are import statements that ran before the text, such as those of a notebook's
+    earlier cells; the document resolves names by them, and does not contain them.
     """
     try:
         wrapper = MetadataWrapper(
@@ -305,8 +305,10 @@ def parse_document(file: str, text: str, imports: str = "") -> Document:
 
 
 def _text_of_statements(text: str) -> str:
-    """Return the text up to the end of its last statement: libcst drops some blank lines and
-    comments after it."""
+    """Return the text up to the end of its last statement.
+
+    libcst drops some of the blank lines and comments after that.
+    """
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError):
@@ -323,10 +325,13 @@ def _starts_at(span: Span, position: Position) -> bool:
 def replace_nodes(
     tree: cst.CSTNodeT,
     replacements: Mapping[cst.CSTNode, Replacement],
-    looks: Callable[[cst.CSTNode], bool] = lambda node: True,
+    is_searched: Callable[[cst.CSTNode], bool] = lambda node: True,
 ) -> cst.CSTNodeT:
-    """Return a copy of `tree` with nodes replaced; `looks` says which nodes to search."""
-    return tree.visit(_Replace(replacements, looks))  # type: ignore[return-value]
+    """Return a copy of `tree` with nodes replaced.
+
+    Nodes below a node for which `is_searched` returns False are not replaced.
+    """
+    return tree.visit(_Replace(replacements, is_searched))  # type: ignore[return-value]
 
 
 class _Replace(cst.CSTTransformer):
@@ -335,13 +340,13 @@ class _Replace(cst.CSTTransformer):
     def __init__(
         self,
         replacements: Mapping[cst.CSTNode, Replacement],
-        looks: Callable[[cst.CSTNode], bool],
+        is_searched: Callable[[cst.CSTNode], bool],
     ) -> None:
         super().__init__()
-        self.replacements, self.looks = replacements, looks
+        self.replacements, self.is_searched = replacements, is_searched
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        return self.looks(node)
+        return self.is_searched(node)
 
     def on_leave(
         self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT

@@ -20,11 +20,12 @@ def write_files(
     roots: Iterable[str | os.PathLike[str]] | None = None,
     force: bool = False,
 ) -> tuple[Path, ...]:
-    """Replace `originals` by `texts`, keeping encodings, line ends and permissions.
+    """Write `texts` to the files that are its keys, and return their paths.
 
-    Raises FullgraphError, with nothing written, for a file outside `roots` (default: the working
-    directory), one whose text is no longer the original, one with uncommitted changes (unless
-    `force`), and one that cannot be written.
+    Encodings, line endings and permissions are kept. `originals` maps the files to the texts that
+    they must still have. Raises FullgraphError, with nothing written, if a file is outside `roots`
+    (default: the working directory), has changed, has uncommitted changes (unless `force`), or
+    cannot be written.
     """
     check_writable(texts, roots=roots, force=force)
     staged: list[tuple[Path, Path, bytes]] = []
@@ -74,7 +75,10 @@ def check_writable(
 
 
 def _encode(path: Path, before: bytes, original: str, text: str) -> bytes:
-    """Return `text` in the encoding and line endings of the file."""
+    """Return `text` in the encoding and line endings of the file, whose content is `before`.
+
+    Raises FullgraphError if that content is not `original`.
+    """
     with path.open("rb") as stream:
         encoding, _ = tokenize.detect_encoding(stream.readline)
     known = before.decode(encoding)
@@ -86,7 +90,7 @@ def _encode(path: Path, before: bytes, original: str, text: str) -> bytes:
 
 
 def _is_dirty(path: Path) -> bool:
-    """Return whether the file has uncommitted changes; False outside of a git repository."""
+    """Return whether a tracked file has uncommitted changes; False outside of a git repository."""
     with suppress(OSError, subprocess.TimeoutExpired):
         status = subprocess.run(
             ["git", "status", "--porcelain", "--", path.name],
@@ -99,7 +103,7 @@ def _is_dirty(path: Path) -> bool:
 
 
 def _stage(path: Path, content: bytes) -> Path:
-    """Write the content to a new file beside `path`, with the permissions of `path`."""
+    """Write the content to a new file beside `path`, with its permissions; return the new path."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(content)
@@ -110,7 +114,10 @@ def _stage(path: Path, content: bytes) -> Path:
 
 
 def _move_into_place(staged: list[tuple[Path, Path, bytes]]) -> None:
-    """Move every staged file into place; if one fails, restore those before it."""
+    """Move every staged file into place; if one move fails, undo those before it and raise.
+
+    `staged` holds the path, the staged file and the previous content of each.
+    """
     done: list[tuple[Path, bytes]] = []
     try:
         for path, new, before in staged:
@@ -127,6 +134,6 @@ def _move_into_place(staged: list[tuple[Path, Path, bytes]]) -> None:
 
 
 def _discard_staged(staged: list[tuple[Path, Path, bytes]]) -> None:
-    """Delete the staged files."""
+    """Delete the staged files that were not moved."""
     for _, new, _ in staged:
         new.unlink(missing_ok=True)

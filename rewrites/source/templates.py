@@ -22,14 +22,14 @@ _OPEN = (
     cst.Integer,
     cst.Float,
 )
-"""Expressions that may need parentheses, depending on where they stand."""
+"""Expressions that need parentheses inside some other expressions."""
 
 
 def build_expression(template: str, **parts: cst.BaseExpression | str) -> cst.BaseExpression:
-    """Build an expression: `build_expression("torch.where({t}, {a}, {b})", t=node, …)`; strings are
-    inserted verbatim.
+    """Build an expression: `build_expression("torch.where({t}, {a}, {b})", t=node, …)`.
 
-    Nodes are inserted without a copy, so that facts about them are still found.
+    A part is a string, inserted verbatim, or a node, inserted without a copy so that facts
+    recorded about it are still found.
     """
     names, text = _with_placeholders(template, parts)
     tree = cst.parse_expression(text)
@@ -49,21 +49,21 @@ def build_statement(template: str, **parts: cst.BaseExpression | str) -> cst.Bas
 
 
 def leading_lines(line: cst.CSTNode) -> Sequence[cst.EmptyLine]:
-    """Return the comments and blank lines above a statement."""
+    """Return the comments and blank lines that libcst attaches above a statement."""
     return tuple(getattr(line, "leading_lines", ()))
 
 
 def inline_block(
     block: cst.BaseCompoundStatement, statements: Sequence[cst.BaseStatement]
 ) -> cst.FlattenSentinel[cst.BaseStatement]:
-    """Return statements that take the place of the block around them, with what is above it."""
+    """Return the replacement of `block` by statements of its body, below the comments above it."""
     first, *rest = statements
     above = (*leading_lines(block), *leading_lines(first))
     return cst.FlattenSentinel([first.with_changes(leading_lines=above), *rest])
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:
-    """Return `call` with a keyword argument set, after all others."""
+    """Return `call` with a keyword argument added last, or moved there with a new value."""
     node = build_expression(value) if isinstance(value, str) else value
     args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != name]
     plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -80,7 +80,7 @@ def string_literal(value: str) -> cst.SimpleString:
 
 
 def parenthesize(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `node` in parentheses, unless it has some or never needs any."""
+    """Return `node` in parentheses, or unchanged if it has some or never needs them."""
     if node.lpar or not isinstance(node, _OPEN):
         return node
     return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
@@ -89,7 +89,7 @@ def parenthesize(node: cst.BaseExpression) -> cst.BaseExpression:
 def _with_placeholders(
     template: str, parts: Mapping[str, cst.BaseExpression | str]
 ) -> tuple[dict[str, cst.BaseExpression], str]:
-    """Return the nodes by placeholder name, and the template with the placeholders."""
+    """Return the nodes by placeholder name, and the template formatted with these names."""
     nodes = {f"_fg_{k}_": v for k, v in parts.items() if isinstance(v, cst.BaseExpression)}
     texts = {k: v if isinstance(v, str) else f"_fg_{k}_" for k, v in parts.items()}
     return nodes, template.format(**texts)
@@ -98,7 +98,7 @@ def _with_placeholders(
 def _insert_nodes(
     tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: Callable[[str], cst.CSTNode]
 ) -> cst.CSTNode:
-    """Put nodes into a parsed template, with parentheses only where they are needed."""
+    """Replace placeholders in a parsed template by nodes, parenthesized only where needed."""
     bare = tree.visit(_InsertNodes(nodes))
     assert isinstance(bare, cst.CSTNode)
     if round_trips(bare, parse):
@@ -118,8 +118,10 @@ def _insert_nodes(
 def round_trips(
     tree: cst.CSTNode, parse: Callable[[str], cst.CSTNode], module: cst.Module = _EMPTY
 ) -> bool:
-    """Return whether the text of `tree` parses back to `tree`; False if parentheses are
-    missing."""
+    """Return whether the text of `tree` parses to an equal tree; parentheses may be missing if not.
+
+    `module` gives the indentation and line endings of the text.
+    """
     try:
         again = parse(module.code_for_node(tree))
     except cst.ParserSyntaxError:

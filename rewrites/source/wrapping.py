@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 _SHORTEST, _LONGEST = 88, 120
-"""Width of lines that are never wrapped, and of lines that always are."""
+"""Bounds of the line length limit, in characters."""
 _WORTHWHILE = 24
-"""Length of brackets that are worth splitting."""
+"""Number of characters from one bracket to the other below which the pair is not split."""
 
 
 def wrap_new_lines(old: str, new: str) -> str:
-    """Return `new` with the lines wrapped that `old` does not have and that are too long.
+    """Return `new` with its long lines wrapped, except those that `old` has too.
 
     The limit is the longest line of `old`, at least 88 and at most 120 characters.
     """
@@ -35,7 +35,7 @@ def wrap_new_lines(old: str, new: str) -> str:
 
 
 def _parse(text: str) -> str:
-    """Return the syntax tree of a text, without positions; the text where it is no Python."""
+    """Return the dump of a text's syntax tree, without positions; the text itself if not Python."""
     try:
         return ast.dump(ast.parse(text))
     except (SyntaxError, ValueError):
@@ -43,13 +43,19 @@ def _parse(text: str) -> str:
 
 
 def _indent(line: str, following: str) -> str:
-    """Return what `following` is indented by below `line`; "" if it is not."""
+    """Return the whitespace by which `following` is indented more than `line`, which ends in ":".
+
+    "" if it is not.
+    """
     before, after = (one[: len(one) - len(one.lstrip())] for one in (line, following))
     return after[len(before) :] if line.rstrip().endswith(":") and after.startswith(before) else ""
 
 
 def _wrap(line: str, width: int, step: str) -> str:
-    """Return a line split at its longest brackets; unchanged without brackets."""
+    """Return a line split inside its longest pair of brackets; unchanged if it has none.
+
+    `width` is the limit in characters, `step` the indentation of the content.
+    """
     code = line.rstrip()
     end = line[len(code) :]
     indent = code[: len(code) - len(code.lstrip())]
@@ -74,10 +80,11 @@ def _wrap(line: str, width: int, step: str) -> str:
 
 
 def _longest_brackets(code: str) -> tuple[int, list[int], int] | None:
-    """Return the columns of the outer brackets with the longest content: opening, commas, closing.
+    """Return the outer pair of brackets with the longest content, as columns of the line.
 
-    The commas are those right inside, none in a comprehension. None if the line is no whole
-    statement or expression, has no brackets, or has a comment.
+    These are the columns of the opening bracket, of the commas between items (none in a
+    comprehension) and of the closing bracket. None if the line has no brackets, has a comment, or
+    is only part of a statement.
     """
     outer: list[tuple[int, list[int]]] = []
     found: list[tuple[int, list[int], int]] = []
@@ -102,7 +109,7 @@ def _longest_brackets(code: str) -> tuple[int, list[int], int] | None:
 
 
 def _tokens(code: str) -> Iterator[tokenize.TokenInfo]:
-    """Yield the tokens of one line of code, as far as they are complete."""
+    """Yield the tokens of one line of code, and an ERRORTOKEN if it is incomplete."""
     rows = iter([code.lstrip().rjust(len(code)), ""])
     try:
         for token in tokenize.generate_tokens(lambda: next(rows, "")):
