@@ -31,7 +31,7 @@ class ChangedLines:
     """Files that git does not track: all their lines count as changed."""
 
     def holds(self, remark: Remark) -> bool:
-        """Return whether a line of the finding changed; True for files outside of the repository."""
+        """Return whether a line of the finding changed; True for a file outside the repository."""
         if remark.path in self.untracked or remark.path.startswith("/"):
             return True
         finding = remark.finding
@@ -117,7 +117,7 @@ def _path_of(text: str) -> str | None:
 
 
 def _unquote(text: str) -> str:
-    """Return a path with its C escapes decoded, which git writes for quotes and control characters."""
+    """Decode the C escapes that git writes in a path for quotes and control characters."""
 
     def character(match: re.Match[str]) -> str:
         code = match[1]

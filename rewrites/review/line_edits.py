@@ -23,7 +23,7 @@ class LineEdit:
     new: tuple[str, ...]
 
     def is_within(self, lines: Collection[int]) -> bool:
-        """Return whether the edit replaces only `lines`, those on which a comment can suggest edits."""
+        """Return whether the edit only replaces lines in `lines`, and so can be suggested on them."""
         return self.first <= self.last and all(
             number in lines for number in range(self.first, self.last + 1)
         )
