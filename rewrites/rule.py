@@ -72,8 +72,8 @@ class Rule:
     rewrite: Callable[[Site], Rewrite | Refusal | None]
     """Returns the edit for a site, a reason against one, or None if the rule does not apply."""
     boundary: int = 0
-    """0 if the edit rewrites the code that breaks; 1, 2, … if it draws a boundary around the function
-    with that code. Such rules are tried in this order, after all rules with 0."""
+    """0 if the edit rewrites the code that breaks; 1, 2, … if it draws a boundary around the
+    function with that code. Such rules are tried in this order, after all rules with 0."""
     since: str = ""
     """Versions of torch on which the code breaks, such as "up to 2.12"; "" if on all."""
     summary: str = field(default="", compare=False)

@@ -1,4 +1,4 @@
-"""Cache of what files noted, by their content and that of all files on which it depends."""
+"""Cache of the records of files, valid while no file changes on which a record depends."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from fullgraph.rewrites.rule import Applicability
 
 FOLDER = ".fullgraph_cache"
 KEPT_DAYS = 30
-"""Age at which a stored file is removed."""
+"""Age in days at which a stored file is removed."""
 
 
 def cache_folder(path: Path) -> Path | None:
-    """Return the cache's folder in the project around a path; None outside of any project."""
+    """Return the cache's folder in the project that contains `path`; None without a project."""
     path = path.absolute()
     for folder in (path, *path.parents):
         if (folder / "pyproject.toml").is_file() or (folder / ".git").exists():
@@ -37,9 +37,9 @@ def cache_folder(path: Path) -> Path | None:
 
 
 class Cache:
-    """Records and fixes on disk: one JSON file each, by the file's path and the settings.
+    """Records and fixes on disk, in JSON files named by the checked file's path and the settings.
 
-    Without a folder nothing is stored. What cannot be read or written is computed again.
+    If `folder` is None, nothing is stored. Errors of reading and writing count as a cache miss.
     """
 
     def __init__(self, folder: Path | None, table: Table, settings: Iterable[str]) -> None:
@@ -50,7 +50,7 @@ class Cache:
         self._wrote = False
 
     def load_record(self, file: Path, project: Project) -> Record | None:
-        """Return the record of a file if all that it depends on is as it was."""
+        """Return the stored record of a file; None if a file that it depends on has changed."""
         data = self._load("record", file)
         try:
             record = data and Record(
@@ -65,12 +65,15 @@ class Cache:
         return record if record and _is_current(record, file, project) else None
 
     def store_record(self, file: Path, record: Record) -> None:
-        """Keep the record of a file."""
+        """Store the record of a file."""
         places = [astuple(one) for one in record.places]
         self._store("record", file, {**vars(record), "places": places})
 
     def load_fixes(self, file: Path, key: str) -> list[Fix | None] | None:
-        """Return the fixes of a file's findings if they were stored under the same key."""
+        """Return the stored fixes of a file's findings; None if their key is not `key`.
+
+        An element is None for a finding without a fix.
+        """
         data = self._load("fixes", file)
         try:
             return [_fix_of(one) for one in data["fixes"]] if data and data["key"] == key else None
@@ -78,12 +81,12 @@ class Cache:
             return None
 
     def store_fixes(self, file: Path, key: str, fixes: Sequence[Fix | None]) -> None:
-        """Keep the fixes of a file's findings."""
+        """Store the fixes of a file's findings; None for a finding without one."""
         plain = [asdict(fix) if fix is not None else None for fix in fixes]
         self._store("fixes", file, {"key": key, "fixes": plain})
 
     def close(self) -> None:
-        """Remove what is old, if anything was stored."""
+        """Remove files older than KEPT_DAYS, if this check stored any file."""
         if not self._wrote or self._folder is None:
             return
         oldest = time.time() - KEPT_DAYS * 86_400
@@ -121,7 +124,7 @@ class Cache:
 
 
 def key_of_fixes(found: Iterable[Found], records: Iterable[Record]) -> str:
-    """Return what fixes depend on: the findings, and all that the callers' values depend on."""
+    """Return a digest of what the fixes of findings depend on: the findings and the records."""
     parts = [repr([one.finding for one in found])]
     parts += [repr((one.name, one.digest, sorted(one.uses.items()))) for one in records]
     return digest_of("\0".join(parts).encode(errors="replace"))
@@ -129,7 +132,7 @@ def key_of_fixes(found: Iterable[Found], records: Iterable[Record]) -> str:
 
 @cache
 def own_digest() -> str:
-    """Return a digest of the rules, analyses and tables of this package."""
+    """Return a digest of the source files and tables of `fullgraph.rewrites`."""
     folder = Path(__file__).parents[1]
     files = sorted(one for one in folder.rglob("*") if one.suffix in (".py", ".json"))
     return digest_of("".join(digest_of(one.read_bytes()) for one in files).encode())

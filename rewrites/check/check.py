@@ -40,13 +40,13 @@ def check(
 
     Nothing is imported or run. `torch` and `python` are the versions to check for, such as
     "2.13" and "3.11"; by default the installed torch, else the one that the project requires.
-    `strict` adds findings that are likely, not proved. `select` and `ignore` are prefixes of
+    `strict` adds findings that are likely and not proved. `select` and `ignore` are prefixes of
     codes, `exclude` patterns of paths. `entries` name functions that run compiled though the
     source does not show it, such as "pkg.module:step" or "pkg.module:Trainer.step". `facts` is
     a file of `fullgraph explain --facts`: expressions that were tensors in that run count as
-    tensors where the source does not show it. With `fixes=False` no edit is looked for, which
-    is faster. `jobs` is the number of processes. `cache` is a folder for what was found in each
-    file, which is read again while neither the file nor any that it depends on changes.
+    tensors where the source does not show it. With `fixes=False` the findings have no fix, which
+    is faster. `jobs` is the number of processes. `cache` is a folder for results; the result of a
+    file is reused while neither the file nor any file that it depends on has changed.
     """
     for entry in entries:
         if not all(entry.partition(":")):
@@ -98,7 +98,10 @@ def _with_fixes(
     workers: Workers,
     store: Cache,
 ) -> list[Found]:
-    """Return the findings, those that a rule can edit with their fix."""
+    """Return the findings with their fixes; a finding that no rule can edit stays without one.
+
+    `parts` are the files that each worker examined.
+    """
     groups: dict[str, list[Found]] = {}
     for one in found:
         groups.setdefault(one.finding.file, []).append(one)
@@ -129,7 +132,10 @@ def _with_fixes(
 def _versions(
     torch: str | None, python: str | None, paths: Iterable[Path]
 ) -> tuple[Table, str, str]:
-    """Return the table of constructs, and the versions of torch and Python to check for."""
+    """Return the table of constructs, and the versions of torch and Python to check for.
+
+    `torch` and `python` are the requested versions; None for the default.
+    """
     version = torch_version(torch, paths, [one for one, _ in known_versions()])
     running = short_version(python) if python else running_python()
     return load_table(version, running), version, running
@@ -138,7 +144,7 @@ def _versions(
 def _shown(
     found: Iterable[Found], select: Collection[str], ignore: Collection[str], strict: bool
 ) -> tuple[Finding, ...]:
-    """Return the findings that are selected and not silenced, in order."""
+    """Return the findings that are selected and not silenced by `# noqa`, sorted by place."""
     shown = (
         one.finding
         for one in found
@@ -160,9 +166,9 @@ def check_text(
     entries: Collection[str] = (),
     fixes: bool = True,
 ) -> CheckResult:
-    """Return the findings of a text that is not saved yet, as if it stood in the file at `path`.
+    """Return the findings of an unsaved text, as if it were the content of the file at `path`.
 
-    What it imports is read from disk. Raises CannotRead if it does not parse.
+    Modules that the text imports are read from disk. Raises CannotRead if it does not parse.
     """
     source = Source(path, str(path), text, parse(text))
     table, version, running = _versions(torch, python, [path])

@@ -1,4 +1,4 @@
-"""Code that runs compiled: where the interpreter starts."""
+"""Functions that run compiled, at which the interpreter starts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ EXCLUDED = frozenset(
 
 @dataclass(frozen=True)
 class Entry:
-    """A function that runs compiled, though no checked code calls it."""
+    """A function that runs compiled, and at which the interpreter starts."""
 
     function: FunctionDefinition
     owner: ClassDefinition | None = None
-    """The class of `self`."""
+    """The class of `self`; None for a function."""
     context: bool = False
     """Whether the first parameter is the context of an autograd.Function."""
 
@@ -40,7 +40,10 @@ def is_test(module: Module) -> bool:
 
 
 def find_entries(module: Module, named: Collection[str] = ()) -> Iterator[Entry]:
-    """Yield the entries of a file; `named` are further ones: "pkg.module:function"."""
+    """Yield the entries of a file: those that its code shows, and those among `named`.
+
+    `named` are names that the user gave, such as "pkg.module:function".
+    """
     seen: set[FunctionDefinition] = set()
     for name in named:
         inside, _, function = name.partition(":")
@@ -62,7 +65,10 @@ def find_entries(module: Module, named: Collection[str] = ()) -> Iterator[Entry]
 
 
 def _named_entry(module: Module, name: str) -> Entry:
-    """Return the entry "step" or "Trainer.step". Raises FullgraphError if there is none."""
+    """Return the entry for a name such as "step" or "Trainer.step".
+
+    Raises FullgraphError if the module does not define it.
+    """
     outer, _, last = name.rpartition(".")
     known = module.definitions.get(outer or last)
     if isinstance(known, ClassDefinition) and outer and last in known.own_methods:
@@ -99,7 +105,7 @@ def _entries_of(definition: FunctionDefinition | ClassDefinition) -> Iterator[En
 
 
 def is_module_class(kind: ClassDefinition) -> bool:
-    """Return whether a class is a module of torch.nn, as far as its bases show."""
+    """Return whether a class is likely a torch.nn.Module with a `forward`, judged by its bases."""
     if "forward" not in kind.own_methods and kind.method("forward") is None:
         return False
     names = [one for one in kind.order if isinstance(one, str)]
@@ -112,7 +118,7 @@ def is_module_class(kind: ClassDefinition) -> bool:
 
 
 def _compiled_functions(module: Module) -> Iterator[Entry]:
-    """Yield the functions and lambdas that are passed to torch.compile."""
+    """Yield the functions and lambdas that a module passes to torch.compile."""
     if "compile" not in module.source.text:
         return
     for node in walk(module.source.tree):
@@ -133,7 +139,7 @@ def _compiled_functions(module: Module) -> Iterator[Entry]:
 
 
 def _local_functions(module: Module, name: str) -> Iterator[Entry]:
-    """Yield the functions with a name that lie inside another function."""
+    """Yield the nested functions called `name` or, for "self.f", the methods called "f"."""
     last = name.rpartition(".")[2]
     if name.startswith("self."):
         for one in module.definitions.values():
@@ -150,7 +156,7 @@ def _local_functions(module: Module, name: str) -> Iterator[Entry]:
 
 
 def _function_around(module: Module, node: ast.FunctionDef) -> str | None:
-    """Return the name of the function that holds a function; None at the top level."""
+    """Return the name of the function whose body contains `node`; None at the top level."""
     for one in walk(module.source.tree):
         if isinstance(one, ast.FunctionDef) and any(inner is node for inner in one.body):
             return one.name

@@ -1,4 +1,4 @@
-"""What the compiled code of one file notes, and which files that depends on."""
+"""What the interpreter notes in the compiled code of each file, and what that depends on."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ RECURSION = 4000
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a file after its entries were interpreted."""
+    """Result of interpreting the entries of a file."""
 
     name: str
     """Dotted name of the file as a module."""
     digest: str
+    """Digest of the file's bytes."""
     uses: Mapping[str, str]
-    """Digests by the names of the modules that the places depend on; "" if there is no file."""
+    """Digests of the modules that the result depends on, by name; "" for one without a file."""
     places: tuple[Place, ...]
-    """In this file and in others."""
+    """Constructs that break or recompile, in this file and in files whose code it calls."""
     unreadable: str = ""
-    """Why the file cannot be read; "" if it can."""
+    """Why the file cannot be read; "" if it was read."""
 
 
 class Examiner:
-    """Interpreter of a project's files, one after the other, that shares what it read."""
+    """Examines files of a project one after the other; each file is read and parsed once."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Examiner:
         self._entries = entries
 
     def examine(self, files: Iterable[Path]) -> list[Record]:
-        """Return the records of checked files."""
+        """Interpret the entries of each file and return the records."""
         with no_garbage_collection(), _deep_recursion():
             return [self._examine(file) for file in files]
 
@@ -80,7 +81,10 @@ class Examiner:
     def find_fixes(
         self, file: Path, found: Sequence[Found], callers: Iterable[Path]
     ) -> list[Fix | None]:
-        """Return the fix of each finding of a file; `callers` are the files that noted them."""
+        """Return the fix of each finding of a file; None for one without a fix.
+
+        `callers` are the files with entries from which the findings were reached.
+        """
         from fullgraph.rewrites.check.fixes import fixes_in, may_have_edit
 
         with no_garbage_collection(), _deep_recursion():
@@ -96,7 +100,10 @@ class Examiner:
         return [fixes.get(one.place) for one in found]
 
     def _count(self, module: Module, text: str) -> Mapping[tuple[str, str], int]:
-        """Return the number of findings of each code in each function of a file with a text."""
+        """Return the number of findings by code and function, if `text` were the file's text.
+
+        One entry with a huge number if the text does not parse.
+        """
         path = module.source.path
         try:
             source = Source(path, module.source.name, text, parse(text))
@@ -112,7 +119,7 @@ class Examiner:
 
 @contextmanager
 def _deep_recursion() -> Iterator[None]:
-    """Context in which calls nest as deeply as the interpreter follows them."""
+    """Context manager: a recursion limit that suffices for the interpreter's nested calls."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, RECURSION))
     try:
@@ -122,10 +129,10 @@ def _deep_recursion() -> Iterator[None]:
 
 
 def used_names(module: Module, project: Project) -> set[str]:
-    """Return the names of all modules on which the meaning of a module's code depends.
+    """Return the names of all modules on which the result for a module depends.
 
-    They are those that its code asked for, those that the code of these asked for, and so on,
-    whether or not there is a file of that name.
+    They are the modules whose names were looked up in it, in those modules, and so on. A name is
+    included if no file has it, because the result changes when such a file appears.
     """
     found: set[str] = set()
     todo = [module]

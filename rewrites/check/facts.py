@@ -20,20 +20,22 @@ from fullgraph.rewrites.check.sources import CannotRead, Source, digest_of, read
 
 SCHEMA = 1
 Span = tuple[int, int, int, int]
-"""First line, column in bytes, last line, column after the end."""
+"""First line, start column, last line, end column; columns count UTF-8 bytes from 0."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Expressions that were tensors each time that they were evaluated in a run."""
+    """Expressions that were tensors whenever a run evaluated them."""
 
     tensors: Mapping[str, Mapping[Span, str]] = field(default_factory=dict)
-    """"bool", "int", "float" or "" by span, by the digest of the file's text."""
+    """By the digest of a file's text and by span: the kind of dtype, "bool", "int" or "float".
+
+    "" if the dtype was of another kind or not always of the same one."""
     digest: str = ""
     """Digest of all facts; "" if there are none."""
 
     def of(self, source: Source) -> Mapping[Span, str]:
-        """Return the facts of a file with this text."""
+        """Return the facts of a file, found by its text: kinds of dtypes by span."""
         return self.tensors.get(_digest_of_text(source), {}) if self.tensors else {}
 
 
@@ -47,7 +49,7 @@ def span_of(node: ast.expr) -> Span:
 
 
 def write_facts(path: str | os.PathLike[str], values: Mapping[Position, ValueSummary]) -> int:
-    """Write which of the expressions were tensors, and return how many were.
+    """Write the expressions that were tensors to a file, and return their number.
 
     Raises FullgraphError if the file cannot be written.
     """
@@ -71,7 +73,7 @@ def write_facts(path: str | os.PathLike[str], values: Mapping[Position, ValueSum
 
 
 def read_facts(path: str | os.PathLike[str]) -> Facts:
-    """Return the facts in a file. Raises FullgraphError if there are none."""
+    """Return the facts in a file. Raises FullgraphError if it is not a file of facts."""
     try:
         text = Path(path).read_text("utf-8")
         data = json.loads(text)
@@ -96,7 +98,7 @@ def _digest_of_text(source: Source) -> str:
 
 
 def _kind_of(seen: ValueSummary) -> str:
-    """Return the kind of the dtypes, if they are of one."""
+    """Return "bool", "int" or "float" if all dtypes of a value are of this kind, else ""."""
     kinds = {
         "bool" if one.is_bool else "float" if one.is_float else "int" if "int" in one.dtype else ""
         for one in seen.tensors

@@ -1,4 +1,4 @@
-"""Findings of a static check, as plain data."""
+"""Findings of a static check."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SCHEMA = 1
 
 
 class Certainty(StrEnum):
-    """What is known of the values that a finding is about."""
+    """Whether a finding rests on known values or on a guess."""
 
     PROVED = "proved"
-    """The source shows them, or facts of an explained run."""
+    """The source, or the facts of an explained run, show what the values are."""
     LIKELY = "likely"
-    """They follow from names and usage: reported under `strict`."""
+    """The values are guessed from names and usage; reported only under `strict`."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Fix:
     message: str
     """What the edit does, one sentence."""
     assumes: tuple[str, ...] = ()
-    """What must hold for the edit that the source does not show, one clause each."""
+    """What must hold for the edit to be correct and the source does not show, one clause each."""
     edits: tuple[TextEdit, ...] = ()
-    """In the finding's file, in order, without overlaps; empty for a setting."""
+    """Edits of the finding's file, in order and without overlaps; empty if the fix is a setting."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Finding:
     """"FGB101" for a graph break, "FGR101" for a recompile: stable for ever."""
     file: str
     line: int
-    """1-based; in a notebook, in its cell."""
+    """1-based; in a notebook, counted from the start of the cell."""
     column: int
     """0-based offset in UTF-8 bytes, as in `ast`."""
     end_line: int
@@ -62,13 +62,14 @@ class Finding:
     message: str
     certainty: Certainty
     category: str
-    """Category of a cause, as `explain` has it: "data-dependent branch"."""
+    """Category of the cause, the same as in `explain`: "data-dependent branch"."""
     function: str
     """Qualified name of the function around the expression: "Net.forward"."""
     modes: tuple[str, ...] = ("default", "fullgraph")
-    """Modes in which it is a cause; a recompile has both."""
+    """"default" if it breaks or recompiles with `fullgraph=False`, "fullgraph" if with
+    `fullgraph=True`."""
     cell: int | None = None
-    """Number of the code cell of a notebook, from 1."""
+    """Number of the notebook's code cell, from 1; None in a Python file."""
     fix: Fix | None = None
 
     @property
@@ -105,7 +106,7 @@ class CheckResult:
 
     @property
     def exit_code(self) -> int:
-        """0: no finding. 1: findings. 2: nothing could be read."""
+        """0 without findings, 1 with findings, 2 if no file could be read."""
         if self.unreadable and not self.files:
             return 2
         return 1 if self.findings else 0

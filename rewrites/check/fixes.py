@@ -1,4 +1,4 @@
-"""Edits for findings: the rules of `fix` that need no run, asked about the source."""
+"""Edits for findings, from those rules of `fix` that need no run of the program."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from fullgraph.rewrites.rules import rules_of_topics
 from fullgraph.rewrites.source import Document, parse_document
 
 TOPICS = ("legacy", "output", "shapes")
-"""Topics whose rules need no values of tensors, and load no torch."""
+"""Topics whose rules need no facts about tensors, and do not import torch."""
 SAFE_BY_SYNTAX = frozenset({"FG603", "FG604"})
-"""Rules whose safe edits need no fact of a run."""
+"""Rules whose edits are safe without a proof; edits of other rules become unsafe."""
 UNPROVED = "a run would prove it: `fullgraph fix`"
 
 
 Count = Callable[[Module, str], Mapping[tuple[str, str], int]]
-"""Returns the number of findings of each code in each function of a file with another text."""
+"""Takes a module and a new text for it; returns the number of findings by code and function."""
 
 
 _ALWAYS = frozenset(
@@ -40,15 +40,15 @@ _ALWAYS = frozenset(
         *("NumPy function", "NumPy scalar"),
     }
 )
-"""Categories of which a rule is about the expression itself."""
+"""Categories for which a rule edits the finding's expression, whatever its text."""
 _HINT = re.compile(
     r"\bprint\(|\blog(?:ger|ging)?\.|warn|\bwrite\(|\btime\b|tqdm|\bnp\.|numpy|\.size\(|\btensor\("
 )
-"""Text of lines where a rule may edit a finding of another category."""
+"""Matches lines on which a rule may edit a finding of another category."""
 
 
 def may_have_edit(one: Found, module: Module) -> bool:
-    """Return whether a rule may know the place, before the file is parsed by libcst."""
+    """Return whether a rule may have an edit for a finding, without parsing the file by libcst."""
     category = one.finding.category
     if one.finding.cell is not None or not any(category in r.categories for r in _rules()):
         return False
@@ -63,8 +63,9 @@ def fixes_in(
 ) -> dict[Place, Fix]:
     """Return the fixes of the findings of one file, by place.
 
-    A fix is kept if the file has a finding less with it: all first fixes are tried together, and
-    one after the other only if some of them remove nothing.
+    A fix is returned only if it removes a finding. First the best fixes of all findings are
+    applied together; if that does not remove all of these findings, each fix is tried alone.
+    `values` are the values of expressions as the interpreter found them.
     """
     source = module.source
     try:
@@ -90,7 +91,7 @@ def fixes_in(
     first = {one.place: offered[one.place][0] for one in chosen}
     text, applied = apply_edits(source.text, first.values())
     removed = Counter((one.finding.code, one.finding.function) for one in chosen)
-    if applied == len(first) and count(module, text) == _less(before, removed):
+    if applied == len(first) and count(module, text) == _without_edited(before, removed):
         return first
     kept: dict[Place, Fix] = {}
     for one in chosen:
@@ -105,10 +106,10 @@ def fixes_in(
     return kept
 
 
-def _less(
+def _without_edited(
     before: Mapping[tuple[str, str], int], removed: Mapping[tuple[str, str], int]
 ) -> dict[tuple[str, str], int]:
-    """Return the counts that are left when as many findings are gone as were edited."""
+    """Return the counts `before`, less `removed`; counts of zero are left out."""
     left = {key: count - removed.get(key, 0) for key, count in before.items()}
     return {key: count for key, count in left.items() if count}
 
@@ -119,7 +120,7 @@ def _rules() -> tuple[Rule, ...]:
 
 
 def _offered_fixes(site: Site, rules: Iterable[Rule]) -> list[Fix]:
-    """Return the fixes that rules offer, in the order in which a person would choose."""
+    """Return the fixes that rules offer for a site, best first: safe before unsafe."""
     offered: list[Fix] = []
     for rule in rules:
         if site.category not in rule.categories or rule.boundary:
@@ -134,7 +135,7 @@ def _offered_fixes(site: Site, rules: Iterable[Rule]) -> list[Fix]:
 
 
 def _as_fixes(document: Document, rule: Rule, rewrite: Rewrite) -> list[Fix]:
-    """Return a rewrite as text edits; nothing if it would lose a comment."""
+    """Return a rewrite as a fix, in a list; [] if the edit would delete a comment."""
     text = document.with_edits(rewrite.replacements, rewrite.imports)
     if _comments_in(document.text) - _comments_in(text):
         return []
@@ -151,7 +152,7 @@ def _comments_in(text: str) -> set[str]:
 
 
 def edits_between(before: str, after: str) -> tuple[TextEdit, ...]:
-    """Return the whole lines to replace, as edits of `before`."""
+    """Return edits of whole lines that turn the text `before` into `after`."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return tuple(

@@ -1,4 +1,4 @@
-"""Facts from the source for the rules of `fix`: no shapes, so nothing that needs one is edited."""
+"""Facts from the source for the rules of `fix`; shapes are unknown to these rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBERS = frozenset({"int", "float", "bool", "str"})
 
 
 class SourceKnowledge:
-    """Facts about the expressions of one file, as the interpreter evaluated them."""
+    """Facts about the expressions of one file, from the values that the interpreter found."""
 
     def __init__(self, values: Mapping[ast.expr, Value], nodes: Iterable[ast.AST]) -> None:
         self._facts: dict[tuple[int, int | None, int | None, int | None], ValueSummary] = {}
@@ -41,12 +41,12 @@ class SourceKnowledge:
         )
 
     def evaluate(self, term: Term) -> ValueSummary | None:
-        """Return the facts of a term; None, because shapes are not known."""
+        """Return None: the facts of a computed term need shapes, which are unknown here."""
         return None
 
 
 def summary_of(value: Value) -> ValueSummary | None:
-    """Return the facts of a value that has one alternative; None if they are unknown."""
+    """Return the facts of an abstract value; None if unknown or if it has several alternatives."""
     if len(value) != 1:
         return None
     match value[0]:

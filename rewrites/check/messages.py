@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 WIDTH = 60
-"""Number of characters of an expression that a message quotes."""
+"""Number of characters of an expression that a message quotes at most."""
 
 _BY_CATEGORY: Mapping[str, str] = {
     "data-dependent branch": "the branch depends on the values of {it}; write `torch.where` for a "
@@ -94,7 +94,10 @@ _DEFAULT = "Dynamo cannot trace {it}; move it out of the compiled code"
 
 
 def message_of(category: str, expression: str, mask: str = "") -> str:
-    """Return the message for an expression of a category."""
+    """Return the message for an expression of a category.
+
+    `mask` is the text of the boolean index in the expression; "" for the word "mask".
+    """
     template = _BY_CATEGORY.get(category, _DEFAULT)
     text = template.format(it=quoted(expression), mask=mask or "mask")
     return text[0].upper() + text[1:] if not text.startswith("`") else text

@@ -1,4 +1,4 @@
-"""The files of a check as modules: imports, definitions and names across files."""
+"""The checked files as modules: their imports and definitions, and names across files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from fullgraph.rewrites.check.syntax import (
 )
 
 _NEVER_READ = frozenset({"", "torch", "numpy", "builtins"})
-"""Packages that stay external wherever they lie."""
+"""Packages whose files are never read, even if they lie in the project."""
 MODULES_READ = 2000
-"""Files that are read because a checked file imports from them."""
+"""Number of files that are read only because a checked file imports from them, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class FunctionDefinition:
     module: Module
     owner: ClassDefinition | None = None
     prefix: str = ""
-    """Qualified name of what is around it, with a dot: "Net."."""
+    """Qualified name of the class or function that contains it, and a dot: "Net."."""
 
     @property
     def name(self) -> str:
@@ -47,7 +47,7 @@ class FunctionDefinition:
 
     @cached_property
     def decorators(self) -> tuple[str, ...]:
-        """Qualified names of the decorators, without their arguments."""
+        """Qualified names of the decorators, without arguments; "?" for one without a name."""
         found = getattr(self.node, "decorator_list", ())
         called = (one.func if isinstance(one, ast.Call) else one for one in found)
         return tuple(self.module.qualified(dotted(one)) or dotted(one) or "?" for one in called)
@@ -72,7 +72,7 @@ class ClassDefinition:
 
     @cached_property
     def own_methods(self) -> dict[str, FunctionDefinition]:
-        """Methods that the class itself defines; the last one of a name."""
+        """Methods that the class itself defines, by name."""
         inside = f"{self.prefix}{self.name}."
         return {
             one.name: FunctionDefinition(one, self.module, self, inside)
@@ -83,7 +83,7 @@ class ClassDefinition:
 
     @cached_property
     def assigned(self) -> dict[str, ast.expr]:
-        """Class attributes and the expressions assigned to them."""
+        """Expressions that the class body assigns, by attribute."""
         found: dict[str, ast.expr] = {}
         for one in statements_of(self.node.body):
             if isinstance(one, ast.Assign):
@@ -94,7 +94,7 @@ class ClassDefinition:
 
     @cached_property
     def annotated(self) -> dict[str, ast.expr]:
-        """Class attributes and their annotations."""
+        """Annotations in the class body, by attribute."""
         return {
             one.target.id: one.annotation
             for one in statements_of(self.node.body)
@@ -103,7 +103,7 @@ class ClassDefinition:
 
     @cached_property
     def bases(self) -> tuple[ClassDefinition | str, ...]:
-        """Base classes: definitions of the project, or qualified names of others."""
+        """Base classes: definitions of the project, or qualified names of external classes."""
         found: list[ClassDefinition | str] = []
         for node in self.node.bases:
             name = dotted(node.value if isinstance(node, ast.Subscript) else node)
@@ -133,11 +133,14 @@ class ClassDefinition:
 
     @property
     def is_open(self) -> bool:
-        """Whether a base is not known, so that attributes may come from it."""
+        """Whether some base class is unknown, so that attributes may come from it."""
         return any(isinstance(one, str) and one not in _CLOSED for one in self.order)
 
     def method(self, name: str, after: ClassDefinition | None = None) -> FunctionDefinition | None:
-        """Return a method by the order of bases; only those behind `after` if given."""
+        """Return the method called `name`, own or inherited; None if the project defines none.
+
+        With `after`, only bases later than this class in the lookup order count, as in `super()`.
+        """
         order = self.order
         start = order.index(after) + 1 if after is not None and after in order else 0
         for one in order[start:]:
@@ -147,7 +150,7 @@ class ClassDefinition:
 
     @cached_property
     def written_outside_init(self) -> frozenset[str]:
-        """Attributes of `self` that methods other than `__init__` assign."""
+        """Attributes of `self` that methods, own or inherited, except `__init__` assign."""
         known = (one.own_writes for one in self.order if isinstance(one, ClassDefinition))
         return frozenset().union(*known)
 
@@ -162,7 +165,7 @@ class ClassDefinition:
         )
 
     def has_base(self, names: Iterable[str]) -> bool:
-        """Return whether one of the qualified names is a base."""
+        """Return whether an external class among `names` is a direct or indirect base."""
         wanted = frozenset(names)
         return any(one in wanted for one in self.order if isinstance(one, str))
 
@@ -174,39 +177,39 @@ _CLOSED = frozenset(
 
 @dataclass(eq=False)
 class Module:
-    """A file as a module of the project."""
+    """A parsed file of the project, as a Python module."""
 
     source: Source
     name: str
     """Dotted name: "pkg.model"."""
     project: Project = field(repr=False)
     asked: set[str] = field(default_factory=set, repr=False)
-    """Names of modules that its code asked for, found or not."""
+    """Names of modules that were looked up for its code, whether or not a file was found."""
 
     @property
     def package(self) -> str:
-        """Dotted name of the package that relative imports start from."""
+        """Dotted name of the package to which its relative imports refer."""
         is_package = self.source.path.name == "__init__.py"
         return self.name if is_package else self.name.rpartition(".")[0]
 
     @cached_property
     def lines(self) -> list[str]:
-        """Lines of the text, as the tree counts them."""
+        """Lines of the text, numbered as in the syntax tree."""
         return self.source.lines
 
     @cached_property
     def statements(self) -> list[ast.stmt]:
-        """Statements of the module, those in `if`, `try` and `with` included."""
+        """Statements of the module, also those nested in `if`, `try`, `with` and loops."""
         return list(statements_of(self.source.tree.body))
 
     @cached_property
     def imports(self) -> dict[str, str]:
-        """Qualified names by imported names."""
+        """Qualified names, by the names that imports bind."""
         return dict(imported_names(self.statements, self.package))
 
     @cached_property
     def stars(self) -> tuple[str, ...]:
-        """Modules of which all names are imported."""
+        """Modules from which `import *` takes all names."""
         return tuple(
             absolute_module(one, self.package)
             for one in statements_of(self.source.tree.body, types=False)
@@ -215,7 +218,7 @@ class Module:
 
     @cached_property
     def definitions(self) -> dict[str, FunctionDefinition | ClassDefinition]:
-        """Functions and classes at the top level."""
+        """Functions and classes at the top level, by name."""
         found: dict[str, FunctionDefinition | ClassDefinition] = {}
         for one in self.statements:
             if isinstance(one, ast.ClassDef):
@@ -228,7 +231,7 @@ class Module:
 
     @cached_property
     def assigned(self) -> dict[str, list[ast.expr]]:
-        """Global names, and all expressions that the module assigns to each."""
+        """All expressions that the module assigns to each global name."""
         found: dict[str, list[ast.expr]] = {}
         for one in self.statements:
             match one:
@@ -244,7 +247,7 @@ class Module:
 
     @cached_property
     def written_globals(self) -> frozenset[str]:
-        """Names that functions of the module declare `global`."""
+        """Names that functions of the module declare as `global`."""
         if "global " not in self.source.text:
             return frozenset()
         every = walk(self.source.tree)
@@ -259,10 +262,10 @@ class Module:
         return f"{known}.{rest}" if rest else known
 
     def find(self, name: str) -> FunctionDefinition | ClassDefinition | Module | str | None:
-        """Return what a dotted name of this module means.
+        """Return what a dotted name refers to in this module.
 
-        A definition or module of the project, or the qualified name of something else; None if the
-        name is not known.
+        This is a definition or module of the project, or the qualified name of something external;
+        None if the name is unknown.
         """
         if not name:
             return None
@@ -279,10 +282,10 @@ class Module:
 
 
 class Project:
-    """The checked files, and files around them that they import from; each is read when needed."""
+    """The checked files, and the files that they import from; each is read when first needed."""
 
     def __init__(self, files: Iterable[Path], texts: Iterable[Source] = ()) -> None:
-        """Take files as modules; `texts` are sources that replace what is on disk."""
+        """`files` are the checked files; `texts` are sources used in place of the files on disk."""
         self.digests = Digests()
         self._texts = {source.path.absolute(): source for source in texts}
         self._names: dict[Path, str] = {}
@@ -291,7 +294,7 @@ class Project:
         self._modules: dict[str, Module | None] = {}
         self._by_path: dict[Path, Module] = {}
         self._roots: dict[Path, set[str]] = {}
-        """Folders that imports start from, and the packages of checked files in each."""
+        """Top-level packages of the checked files, by the root folder that imports start from."""
         self._finding: set[str] = set()
         packages: dict[Path, tuple[Path, str]] = {}
         for file in files:
@@ -306,7 +309,7 @@ class Project:
             self._paths.setdefault(name, path)
 
     def with_text(self, source: Source) -> Project:
-        """Return a project of one file with another text; other modules are taken from here."""
+        """Return a project with one checked file, `source`, which shares all other modules."""
         other = Project([source.path], [source])
         own = other._names[source.path.absolute()]
         other._modules = {name: one for name, one in self._modules.items() if name != own}
@@ -319,7 +322,7 @@ class Project:
         return self._names[file.absolute()]
 
     def checked(self, file: Path) -> Module:
-        """Return a checked file as a module. Raises CannotRead."""
+        """Return a checked file as a module. Raises CannotRead if it cannot be read or parsed."""
         path = file.absolute()
         if path not in self._by_path:
             self.digests.of(path)
@@ -328,9 +331,9 @@ class Project:
         return self._by_path[path]
 
     def module(self, name: str, asking: Module | None = None) -> Module | None:
-        """Return the module of a dotted name, read now if it lies under a root of the project.
+        """Return the module of a dotted name; None if the project has none.
 
-        `asking` is the module whose code has the name: what is found in it depends on the answer.
+        `asking` is the module whose code uses the name: its result depends on the answer.
         """
         if asking is not None:
             asking.asked.add(name)
@@ -339,13 +342,13 @@ class Project:
         return self._modules[name]
 
     def locate(self, name: str) -> Path | None:
-        """Return the file of a dotted name; None if it lies under no root of the project."""
+        """Return the file of a module by its dotted name; None if the project has no such file."""
         if name not in self._paths:
             self._paths[name] = self._search(name)
         return self._paths[name]
 
     def digest(self, name: str) -> str:
-        """Return the digest of the file of a dotted name; "" if there is none."""
+        """Return the digest of a module's file by its dotted name; "" if there is no file."""
         path = self.locate(name)
         return self.digests.of(path) if path is not None else ""
 
@@ -379,7 +382,7 @@ class Project:
     def find(
         self, qualified: str, asking: Module | None = None
     ) -> FunctionDefinition | ClassDefinition | Module | str | None:
-        """Return what a qualified name means: a definition, a module, or the name itself."""
+        """Return the definition or module that a qualified name refers to; else the name itself."""
         if qualified in self._finding:  # an import of itself
             return qualified
         self._finding.add(qualified)

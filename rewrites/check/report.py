@@ -1,4 +1,4 @@
-"""From notes of the interpreter to places, and from places to findings."""
+"""Convert notes of the interpreter to places, and places to findings."""
 
 from __future__ import annotations
 
@@ -19,41 +19,44 @@ Span = tuple[int, int, int, int]
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """An expression that is an instance of a construct, as plain data."""
+    """An expression or statement that is an instance of a construct; it holds no syntax tree."""
 
     file: str
     """Absolute path."""
     span: Span
-    """First line and column, last line and column, in the file or in the joined notebook."""
+    """First line and column, last line and column, in the file or the notebook's joined cells."""
     construct: str
+    """Key of the table of constructs: "branch.if", "method:item"."""
     proved: bool
+    """Whether the values are known; else they are guessed."""
     cell: int
-    """Number of the notebook's cell, from 1; 0 in a module."""
+    """Number of the notebook's code cell, from 1; 0 in a Python file."""
     line: int
-    """First line in the cell or file."""
+    """First line, counted from the start of the cell or file."""
     function: str
-    """Qualified name of the function around it."""
+    """Qualified name of the function that contains it."""
     text: str
+    """Source text."""
     mask: str
-    """Text of the index of a subscript."""
+    """Text of the index, if it is a subscript with one short index; else ""."""
     comments: tuple[str, ...] = ()
-    """`# noqa` comments of its lines."""
+    """`# noqa` comments on its first and last line."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A finding with the place that it is about."""
+    """A finding with its place."""
 
     finding: Finding
     place: Place
 
     def with_fix(self, fix: Fix | None) -> Found:
-        """Return the same with a fix."""
+        """Return a copy whose finding has the fix `fix`."""
         return replace(self, finding=replace(self.finding, fix=fix))
 
 
 def places_of(notes: Iterable[Note], table: Table) -> tuple[Place, ...]:
-    """Return the places of the notes whose construct is a cause, in order."""
+    """Return the places of the notes whose construct is a cause in `table`, sorted."""
     causes = (note for note in notes if table.find(note.construct) is not None)
     return tuple(sorted({_place_of(note) for note in causes}))
 
@@ -61,7 +64,8 @@ def places_of(notes: Iterable[Note], table: Table) -> tuple[Place, ...]:
 def findings_of(places: Iterable[Place], table: Table, names: Mapping[str, str]) -> list[Found]:
     """Return the findings at places, one for each expression and category.
 
-    `names` are the checked files: absolute path to the path that is shown.
+    `names` maps the absolute path of each checked file to the path to show; places in other files
+    are ignored.
     """
     kept: dict[tuple[str, Span, str], tuple[Place, Row]] = {}
     for place in places:
@@ -77,7 +81,11 @@ def findings_of(places: Iterable[Place], table: Table, names: Mapping[str, str])
 
 
 def _without_consequences(pairs: list[tuple[Place, Row]]) -> Iterator[tuple[Place, Row]]:
-    """Yield the places, without those about a number or shape that another finding is inside of."""
+    """Yield the pairs without consequences of other causes.
+
+    A place that breaks only with `fullgraph=True` is a consequence of a place inside of it that
+    breaks with `fullgraph=False` too.
+    """
     spans: dict[str, list[Span]] = {}
     for place, row in pairs:
         if "default" in row.modes:
@@ -96,7 +104,7 @@ def _contains(outer: Span, inner: Span) -> bool:
 
 
 def span_of(node: ast.expr | ast.stmt) -> Span:
-    """Return the span of a node; of a compound statement, its first line."""
+    """Return the span of a node; of a compound statement, only its first character."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.With | ast.For | ast.While):
         return node.lineno, node.col_offset, node.lineno, node.col_offset + 1
     return (
@@ -145,7 +153,7 @@ def _found(place: Place, row: Row, name: str) -> Found:
 
 
 def segment(module: Module, span: Span) -> str:
-    """Return the text of a span."""
+    """Return the source text of a span."""
     lines = [one.encode() for one in module.lines[span[0] - 1 : span[2]]]
     if not lines:
         return ""
@@ -155,7 +163,7 @@ def segment(module: Module, span: Span) -> str:
 
 
 def _mask_of(node: ast.AST, module: Module) -> str:
-    """Return the text of a subscript's index if it is short."""
+    """Return the text of a subscript's index; "" if it is long, a tuple or a slice."""
     if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Tuple | ast.Slice):
         return ""
     text = " ".join(segment(module, span_of(node.slice)).split())

@@ -1,4 +1,4 @@
-"""Which findings are shown: by code, by `# noqa`, by certainty."""
+"""Selection of the findings to show: by code, by `# noqa`, by certainty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _NOQA = re.compile(r"#\s*noqa(?P<codes>\s*:\s*[A-Z]+\d*(?:[,\s]+[A-Z]+\d+)*)?", 
 def is_selected(
     finding: Finding, select: Collection[str], ignore: Collection[str], strict: bool
 ) -> bool:
-    """Return whether a finding is shown; prefixes match its code or the code of its fix."""
+    """Return whether to show a finding, by its code, the code of its fix, and its certainty.
+
+    `select` and `ignore` are prefixes of codes; an empty `select` selects all.
+    """
     codes = codes_of(finding)
     if finding.certainty is Certainty.LIKELY and not strict:
         return False
@@ -23,18 +26,18 @@ def is_selected(
 
 
 def codes_of(finding: Finding) -> tuple[str, ...]:
-    """Return the code of a finding and that of its fix."""
+    """Return the code of a finding and, if it has a fix, that of the fix's rule."""
     return (finding.code, finding.fix.rule) if finding.fix else (finding.code,)
 
 
 def noqa_comments(lines: Sequence[str], first: int, last: int) -> tuple[str, ...]:
-    """Return the `# noqa` comments of the lines with the numbers `first` and `last`."""
+    """Return the `# noqa` comments on lines `first` and `last`, counted from 1."""
     ends = {number: lines[number - 1] for number in (first, last) if number <= len(lines)}
     return tuple(found[0] for text in ends.values() if (found := _NOQA.search(text)))
 
 
 def is_silenced(finding: Finding, comments: Iterable[str]) -> bool:
-    """Return whether a `# noqa` comment at a finding is for it."""
+    """Return whether one of the `# noqa` comments silences a finding: it names its code or none."""
     for comment in comments:
         found = _NOQA.match(comment)
         assert found is not None
@@ -45,6 +48,6 @@ def is_silenced(finding: Finding, comments: Iterable[str]) -> bool:
 
 
 def count_by_code(findings: Collection[Finding]) -> Mapping[str, int]:
-    """Return the number of findings of each code, in order of the codes."""
+    """Return the number of findings of each code, sorted by code."""
     codes = sorted(finding.code for finding in findings)
     return {code: codes.count(code) for code in codes}

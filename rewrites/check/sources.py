@@ -1,4 +1,4 @@
-"""Source files as `ast` trees: found, read and parsed, or refused with one sentence."""
+"""Find, read and parse source files; a file that cannot be read gets a reason, one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fullgraph.rewrites.analysis import word_set
 from fullgraph.rewrites.check.finding import Unreadable
 
 LARGEST = 5_000_000
-"""Bytes of the largest file that is read."""
+"""Size in bytes of the largest file that is read."""
 SKIPPED_FOLDERS = word_set(
     """
     .bzr .direnv .eggs .fullgraph_cache .git .hg .ipynb_checkpoints .mypy_cache .nox
@@ -31,23 +31,26 @@ SKIPPED_FOLDERS = word_set(
 
 
 class CannotRead(Exception):
-    """A file cannot be checked; the message is one sentence."""
+    """Raised if a file cannot be checked; the message is one sentence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file's text and tree."""
+    """A file's text and syntax tree."""
 
     path: Path
     name: str
-    """The path as it is shown."""
+    """The path as it is shown to the user."""
     text: str
     tree: ast.Module
     cells: tuple[int, ...] = ()
-    """Lines before each code cell of a notebook; empty for a module."""
+    """Number of lines before each code cell of a notebook; empty for a Python file."""
 
     def place(self, line: int) -> tuple[int | None, int]:
-        """Return the number of the cell that holds a line, from 1, and the line in it."""
+        """Return a line as the number of its cell and the line in this cell, both from 1.
+
+        The cell is None in a Python file.
+        """
         if not self.cells:
             return None, line
         number = sum(before < line for before in self.cells)
@@ -67,7 +70,7 @@ class Found:
 
 
 def find_files(paths: Iterable[str | os.PathLike[str]], exclude: Iterable[str] = ()) -> Found:
-    """Return the Python files and notebooks under `paths`, each once, in order of their names.
+    """Return the Python files and notebooks under `paths`, each once, sorted by name.
 
     `exclude` are patterns of `fnmatch` for a path or one of its parts.
     """
@@ -91,7 +94,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]], exclude: Iterable[str] =
 
 
 def _files_under(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the files of a folder; links to folders are not followed."""
+    """Yield the Python files and notebooks in a folder; links to folders are not followed."""
     for around, folders, files in os.walk(folder):
         folders[:] = sorted(
             name
@@ -114,7 +117,7 @@ def _is_excluded(path: Path, patterns: tuple[str, ...]) -> bool:
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Context without the garbage collector, which would visit every tree again and again."""
+    """Context manager: no garbage collection, which would traverse every tree again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -126,13 +129,13 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 class Digests:
-    """Digests of files' bytes, each taken once: ask before the file is read and parsed."""
+    """Digests of files' bytes, each computed once, before the file is read and parsed."""
 
     def __init__(self) -> None:
         self._known: dict[Path, str] = {}
 
     def of(self, path: Path) -> str:
-        """Return the digest of a file; "unreadable" if it cannot be read."""
+        """Return the digest of a file; "large" or "unreadable" if it is not read."""
         if path not in self._known:
             try:
                 large = path.stat().st_size > LARGEST
@@ -143,12 +146,12 @@ class Digests:
 
 
 def digest_of(data: bytes) -> str:
-    """Return a short digest that two different texts do not share."""
+    """Return a digest of 32 hexadecimal characters."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def package_of(path: Path) -> tuple[Path, str]:
-    """Return the folder that imports start from, and the dotted name of a file."""
+    """Return the root folder that imports start from, and the dotted name of the file `path`."""
     parts = [] if path.name == "__init__.py" else [path.stem]
     folder = path.parent
     while (folder / "__init__.py").is_file() and folder != folder.parent:
@@ -158,7 +161,10 @@ def package_of(path: Path) -> tuple[Path, str]:
 
 
 def read_source(path: Path, name: str | None = None) -> Source:
-    """Read and parse a file. Raises CannotRead with one sentence."""
+    """Read and parse a file. Raises CannotRead.
+
+    `name` is the path to show; by default `path`.
+    """
     text = read_text(path)
     cells: tuple[int, ...] = ()
     if path.suffix == ".ipynb":
@@ -185,7 +191,7 @@ def read_text(path: Path) -> str:
 
 
 def parse(text: str) -> ast.Module:
-    """Return the tree of a text. Raises CannotRead with one sentence."""
+    """Return the syntax tree of a text. Raises CannotRead if it does not parse."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -199,7 +205,7 @@ def parse(text: str) -> ast.Module:
 
 
 def code_cells(text: str) -> list[str]:
-    """Return the code of each code cell of a notebook. Raises CannotRead."""
+    """Return the code of each code cell; `text` is a notebook's JSON. Raises CannotRead."""
     try:
         notebook = json.loads(text)
         sources = [one["source"] for one in notebook["cells"] if one["cell_type"] == "code"]
@@ -220,13 +226,13 @@ def _joined_cells(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _without_magic(line: str) -> str:
-    """Return a line of a notebook; `pass` in place of a command for IPython or the shell."""
+    """Return a line of a notebook, replaced by `pass` if it is an IPython or shell command."""
     code = line.lstrip()
     indent = line[: len(line) - len(code)]
     return f"{indent}pass" if code.startswith(("%", "!", "?")) or code.endswith("?") else line
 
 
 def _sentence(error: BaseException) -> str:
-    """Return what an error says, as a sentence without a path."""
+    """Return the message of an error as a sentence, without a path."""
     text = getattr(error, "strerror", None) or str(error).partition("\n")[0] or "cannot be read"
     return text if text.endswith(".") else f"{text}."

@@ -21,9 +21,9 @@ def dotted(node: ast.AST | None) -> str:
 
 
 def statements_of(body: Iterable[ast.stmt], types: bool = True) -> Iterator[ast.stmt]:
-    """Yield statements, and those in `if`, `try` and `with` blocks among them.
+    """Yield the statements of `body`, also those nested in `if`, `try`, `with` and loops.
 
-    Without `types`, blocks under `if TYPE_CHECKING:` are left out.
+    With `types=False`, blocks under `if TYPE_CHECKING:` are left out.
     """
     for one in body:
         yield one
@@ -37,7 +37,10 @@ def statements_of(body: Iterable[ast.stmt], types: bool = True) -> Iterator[ast.
 
 
 def imported_names(statements: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, str]]:
-    """Yield the names that imports bind, with their qualified names."""
+    """Yield each name that imports bind, with its qualified name.
+
+    `package` is the package to which relative imports refer.
+    """
     for one in statements:
         if isinstance(one, ast.Import):
             for alias in one.names:
@@ -51,7 +54,7 @@ def imported_names(statements: Iterable[ast.stmt], package: str) -> Iterator[tup
 
 
 def absolute_module(node: ast.ImportFrom, package: str) -> str:
-    """Return the absolute name of the module that is imported from."""
+    """Return the absolute name of the module in a `from` import."""
     if not node.level:
         return node.module or ""
     parts = package.split(".") if package else []
@@ -60,7 +63,10 @@ def absolute_module(node: ast.ImportFrom, package: str) -> str:
 
 
 def walk(node: ast.AST, stop: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AST]:
-    """Yield a node and all below it, not those below nodes of the types `stop`; no contexts."""
+    """Yield a node and all nodes below it, except `Load` and `Store` contexts.
+
+    Nodes of the types `stop` are yielded, and those below them are not.
+    """
     todo = [node]
     while todo:
         one = todo.pop()
@@ -75,14 +81,14 @@ def walk(node: ast.AST, stop: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AS
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function's body, without those of functions and classes inside."""
+    """Yield the nodes of a function, without those inside nested functions and classes."""
     nodes = walk(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
     next(nodes)
     yield from nodes
 
 
 def self_writes(function: Scope) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the attributes of the first parameter that a method assigns, with the targets."""
+    """Yield each attribute of `self` that a method assigns or deletes, with its node."""
     args = function.args.posonlyargs + function.args.args
     if not args:
         return

@@ -16,7 +16,7 @@ RED, CYAN, BOLD, END = "\x1b[31m", "\x1b[36m", "\x1b[1m", "\x1b[0m"
 
 
 def render(result: CheckResult, *, color: str = "auto", stream: TextIO | None = None) -> None:
-    """Print the findings and one line of counts."""
+    """Print the findings and a line of counts; `color` is "auto", "always" or "never"."""
     out = stream or sys.stdout
     colored = color == "always" or (color == "auto" and out.isatty())
     for finding in result.findings:
@@ -26,7 +26,7 @@ def render(result: CheckResult, *, color: str = "auto", stream: TextIO | None = 
 
 
 def text_lines(finding: Finding, colored: bool = False) -> Iterator[str]:
-    """Yield the lines of a finding: its head, its source line and the caret."""
+    """Yield the lines of a finding: message, source line, and carets under the expression."""
     cell = f":cell {finding.cell}" if finding.cell is not None else ""
     mark = " [*]" if finding.fix and finding.fix.edits else ""
     likely = " (likely)" if finding.certainty == "likely" else ""
@@ -48,7 +48,7 @@ def text_lines(finding: Finding, colored: bool = False) -> Iterator[str]:
 
 
 def verdict(result: CheckResult) -> str:
-    """Return one line: how many findings, in how many files, for which versions."""
+    """Return the line with the number of findings and files, and the versions checked for."""
     count = len(result.findings)
     fixable = sum(bool(one.fix and one.fix.edits) for one in result.findings)
     versions = f"torch {result.torch}, Python {result.python}"
@@ -63,7 +63,7 @@ def verdict(result: CheckResult) -> str:
 
 
 def _line_of(finding: Finding) -> str:
-    """Return the source line of a finding; "" if it can no longer be read."""
+    """Return the first source line of a finding; "" if it cannot be read."""
     lines, cells = _read(finding.file)
     line = finding.line + (cells[finding.cell - 1] if finding.cell and cells else 0)
     return lines[line - 1] if line <= len(lines) else ""

@@ -25,17 +25,21 @@ def short_version(text: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return a sort key."""
+    """Return a sort key for a version such as "2.13"."""
     return tuple(map(int, version.split(".")))
 
 
 def running_python() -> str:
-    """Return "3.11"."""
+    """Return the version of the running Python, such as "3.11"."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def torch_version(asked: str | None, paths: Iterable[Path], known: Iterable[str]) -> str:
-    """Return the version to check for: the asked, installed, required or newest known one."""
+    """Return the version of torch to check for.
+
+    It is the one that was `asked` for, else the installed one, else the one that the project of
+    `paths` requires, else the newest in `known`.
+    """
     if asked is not None:
         return short_version(asked)
     try:
@@ -49,7 +53,10 @@ def torch_version(asked: str | None, paths: Iterable[Path], known: Iterable[str]
 
 
 def _required_version(path: Path) -> str | None:
-    """Return the lowest torch that the project around a path allows, or the exact one."""
+    """Return the lowest or exact version of torch that the project around `path` requires.
+
+    None if it states none.
+    """
     for folder in (path, *path.absolute().parents):
         for requirement in _requirements(folder):
             if (found := _REQUIREMENT.match(requirement)) is None:

@@ -1,4 +1,4 @@
-"""Processes that each examine a part of the files and keep what they read."""
+"""Worker processes that each examine a part of the files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.rewrites.check.examine import Examiner
 
 FILES_PER_WORKER = 8
-"""Number of files below which another process costs more than it saves."""
+"""Number of files for each worker below which another process does not pay."""
 
 
 def usable_cpus() -> int:
@@ -25,7 +25,10 @@ def usable_cpus() -> int:
 
 
 class Workers:
-    """Context: examiners in `count` processes; in this process if `count` is 1."""
+    """Context manager: `count` worker processes, each with an examiner that `make` returns.
+
+    If `count` is 1, the examiner lives in this process.
+    """
 
     def __init__(self, make: Callable[[], Examiner], count: int) -> None:
         self._make = make
@@ -60,9 +63,11 @@ class Workers:
             connection.close()
 
     def call(self, method: str, arguments: Sequence[Sequence[tuple[Any, ...]]]) -> list[list[Any]]:
-        """Call a method of each worker's examiner with its list of arguments; return the results.
+        """Call a method of each worker's examiner, once for each of the worker's argument tuples.
 
-        Raises FullgraphError for bad input, else RuntimeError with the worker's traceback.
+        `arguments` holds a list of argument tuples for each worker; the results have the same
+        form. Re-raises a worker's FullgraphError; another error raises RuntimeError with its
+        traceback.
         """
         if self.count == 1:
             self._own = self._own or self._make()
@@ -84,7 +89,7 @@ class Workers:
 
 
 def _serve(connection: Connection, make: Callable[[], Examiner]) -> None:
-    """Answer calls until None comes."""
+    """Run in a worker: answer calls from `connection` until it receives None."""
     examiner = make()
     while True:
         request = connection.recv()
@@ -101,7 +106,7 @@ def _serve(connection: Connection, make: Callable[[], Examiner]) -> None:
 
 
 def split_by_size(files: Sequence[Path], count: int) -> list[list[Path]]:
-    """Return files in `count` runs of neighbours of about the same number of bytes."""
+    """Split files, in order, into `count` parts with about the same number of bytes."""
     sizes = [one.stat().st_size if one.exists() else 0 for one in files]
     total, before = sum(sizes) or 1, 0
     parts: list[list[Path]] = [[] for _ in range(count)]

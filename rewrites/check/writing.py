@@ -1,4 +1,4 @@
-"""Fixes of a check, written into files or shown as a diff, until nothing is left to apply."""
+"""Apply the fixes of a check: write the files, or show a diff."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.source import write_files
 
 TURNS = 10
-"""Number of times that a file is checked again after its fixes were applied."""
+"""Number of times that the files are checked and fixed, at most."""
 
 
 @dataclass(frozen=True)
 class FixedFiles:
-    """Texts of files before and after their fixes."""
+    """Texts of files before and after their fixes, and the number of applied fixes."""
 
     before: dict[str, str]
     after: dict[str, str]
@@ -27,7 +27,7 @@ class FixedFiles:
 
     @property
     def diff(self) -> str:
-        """All changes as one unified diff."""
+        """All changes, as one unified diff."""
         parts = []
         for file, new in self.after.items():
             old = self.before[file]
@@ -45,20 +45,23 @@ class FixedFiles:
         return "".join(parts)
 
     def write(self) -> tuple[Path, ...]:
-        """Write the files, all or none."""
+        """Write all files, or none if one fails; return their paths."""
         folders = {Path(file).resolve().parent for file in self.after}
         return write_files(self.before, self.after, roots=folders, force=True)
 
 
 def _relative(file: str) -> str:
-    """Return a path from the working directory, for `git apply`; an outer one as it is."""
+    """Return a path relative to the working directory, as in a diff for `git apply`.
+
+    A path outside of it becomes absolute, without the leading slash.
+    """
     path = Path(file).absolute()
     inside = path.is_relative_to(Path.cwd())
     return (path.relative_to(Path.cwd()) if inside else path).as_posix().lstrip("/")
 
 
 def fixed_files(result: CheckResult, *, unsafe: bool = False) -> FixedFiles:
-    """Return the files of a result with its fixes applied; with `unsafe`, unsafe ones too."""
+    """Apply the safe fixes of a result, and the unsafe ones if `unsafe`, without writing files."""
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     applied = 0
@@ -78,7 +81,7 @@ def fixed_files(result: CheckResult, *, unsafe: bool = False) -> FixedFiles:
 
 
 def is_applied(finding: Finding, unsafe: bool) -> bool:
-    """Return whether `--fix` applies the fix of a finding."""
+    """Return whether `--fix` applies the finding's fix; `unsafe` is `--unsafe-fixes`."""
     fix = finding.fix
     if fix is None or not fix.edits:
         return False
@@ -87,7 +90,10 @@ def is_applied(finding: Finding, unsafe: bool) -> bool:
 
 
 def fix_until_stable(check_again: Callable[[], CheckResult], *, unsafe: bool = False) -> int:
-    """Check and write fixes until there are none; return the number of applied fixes."""
+    """Check and fix files until a check has no fix to apply, at most TURNS times.
+
+    Returns the number of applied fixes.
+    """
     total = 0
     for _ in range(TURNS):
         files = fixed_files(check_again(), unsafe=unsafe)

@@ -23,7 +23,7 @@ class LineEdit:
     new: tuple[str, ...]
 
     def is_within(self, lines: Collection[int]) -> bool:
-        """Return whether the edit only replaces lines in `lines`, and so can be suggested on them."""
+        """Return whether the edit only replaces lines in `lines`; a comment can then suggest it."""
         return self.first <= self.last and all(
             number in lines for number in range(self.first, self.last + 1)
         )

@@ -14,43 +14,44 @@ _NAME = re.compile(r"torch-(\d+\.\d+)-python-(\d+\.\d+)\.json")
 
 @dataclass(frozen=True)
 class Row:
-    """What a construct does when it is compiled."""
+    """What torch.compile does with a construct."""
 
     modes: tuple[str, ...]
-    """"default" and "fullgraph": the modes in which it is a cause."""
+    """"default" if it breaks or recompiles with `fullgraph=False`, "fullgraph" if with
+    `fullgraph=True`."""
     category: str = ""
-    """Category of the cause, as `explain` has it."""
+    """Category of the cause, the same as in `explain`."""
     frame: str = ""
     """What happens to the frame: "resumed", "prefix", "skipped"."""
     expression: str = ""
-    """The expression that the cause names in the traced program."""
+    """The expression at the cause, in the program from which the table was made."""
     compiles: int = 0
-    """Number of graphs that six calls make, for a construct that recompiles."""
+    """Number of graphs that six calls compile, for a construct that recompiles."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows by key: "branch.if", "method:item", "call:time.time"."""
+    """Rows by the key of a construct: "branch.if", "method:item", "call:time.time"."""
 
     torch: str
     python: str
     rows: Mapping[str, Row]
 
     def find(self, construct: str) -> Row | None:
-        """Return the row of a construct that is a cause; None for others."""
+        """Return the row of a construct; None if it neither breaks nor recompiles."""
         row = self.rows.get(construct)
         return row if row is not None and row.modes else None
 
 
 def known_versions() -> list[tuple[str, str]]:
-    """Return the versions of torch and Python that have a table."""
+    """Return the pairs of versions, of torch and Python, that have a table."""
     names = (_NAME.fullmatch(path.name) for path in Path(__file__).parent.iterdir())
     return sorted(((one[1], one[2]) for one in names if one), key=lambda pair: _key(*pair))
 
 
 @cache
 def load_table(torch: str, python: str) -> Table:
-    """Return the table for a version: the newest that is not newer, else the oldest."""
+    """Return the table for the newest known versions that are not newer; else for the oldest."""
     versions = known_versions()
     torches = sorted({one for one, _ in versions}, key=_key)
     nearest = _nearest(torch, torches)
@@ -66,7 +67,7 @@ def load_table(torch: str, python: str) -> Table:
 
 
 def _nearest(version: str, known: list[str]) -> str:
-    """Return the newest known version that is not newer; the oldest if all are."""
+    """Return the newest of `known` that is not newer than `version`; the oldest if all are."""
     older = [one for one in known if _key(one) <= _key(version)]
     return max(older, key=_key) if older else min(known, key=_key)
 
