@@ -1,4 +1,4 @@
-"""Values that annotations promise."""
+"""Convert type annotations to abstract values."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ _JAXTYPING = word_set(
 
 
 def value_of_annotation(node: ast.expr | None, module: Module, depth: int = 0) -> Value:
-    """Return the value that an annotation promises; unknown without one."""
+    """Return the value that an annotation describes; unknown if `node` is None.
+
+    `depth` is the number of annotations around it.
+    """
     if node is None or depth > 6:
         return UNKNOWN
     match node:
@@ -89,7 +92,7 @@ def _qualified(name: str, module: Module) -> str:
 
 
 def _value_of_name(name: str, module: Module) -> Value:
-    """Return the value that a name promises as an annotation."""
+    """Return the value that an annotation describes which is only a name."""
     qualified = _qualified(name, module)
     if qualified in _PLAIN:
         return _PLAIN[qualified]
@@ -110,7 +113,7 @@ def _value_of_name(name: str, module: Module) -> Value:
 
 
 def _tensor_named(qualified: str) -> Tensor | None:
-    """Return the tensor that a class name promises; None for other classes."""
+    """Return the tensor that an annotation with this class describes; None for other classes."""
     last = qualified.rpartition(".")[2]
     if qualified in _BOOL_TENSORS:
         return Tensor(dtype="bool")
@@ -126,7 +129,10 @@ def _tensor_named(qualified: str) -> Tensor | None:
 
 
 def _value_of_subscript(base: ast.expr, inner: ast.expr, module: Module, depth: int) -> Value:
-    """Return the value of `Optional[…]`, `list[…]`, `dict[…]`, `Float[Tensor, "b c"]`."""
+    """Return the value that a generic annotation describes: `list[…]`, `Float[Tensor, "b c"]`.
+
+    `base` is the node before the brackets, `inner` the one inside.
+    """
     qualified = _qualified(dotted(base), module)
     last = qualified.rpartition(".")[2]
     parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
@@ -154,5 +160,5 @@ def _value_of_subscript(base: ast.expr, inner: ast.expr, module: Module, depth: 
 
 
 def _is_type(node: ast.expr) -> bool:
-    """Return whether a subscript's part is a type, not an ellipsis or a shape."""
+    """Return whether an argument of a generic type is not an ellipsis."""
     return not (isinstance(node, ast.Constant) and node.value is Ellipsis)

@@ -53,18 +53,18 @@ _MODULE_METHODS = word_set("""
 
 
 class Attributes(Machine):
-    """Layer of the interpreter: attribute lookup."""
+    """Part of the interpreter: attribute access."""
 
     inner: dict[ast.AST, FunctionDefinition]
     comprehensions = 0
-    """Number of comprehensions around the expression that is evaluated."""
+    """Number of comprehensions that contain the expression being evaluated."""
     place: ast.expr | None = None
-    """The attribute that is read."""
+    """The attribute access being evaluated."""
     seen_value: Value = UNKNOWN
-    """Value of the condition that was evaluated last."""
+    """Value of the last condition that was evaluated."""
 
     def attribute(self, value: Value, name: str, node: ast.Attribute) -> Value:
-        """Return an attribute of a value."""
+        """Return the attribute `name` of a value; `node` is the access."""
         if any(isinstance(one, Tensor) for one in value) and len(value) > 1:
             value = self.as_tensor(value, name)
         if len(value) == 1:
@@ -115,7 +115,7 @@ class Attributes(Machine):
         return UNKNOWN
 
     def as_tensor(self, value: Value, name: str) -> Value:
-        """Return the tensors of a value of which an attribute is read that only they have."""
+        """Return a value narrowed to its tensors, if only tensors have the attribute `name`."""
         if name not in TENSOR_ONLY and name not in NUMERIC_ONLY:
             return value
         tensors = tuple(one for one in value if isinstance(one, Tensor))
@@ -124,22 +124,22 @@ class Attributes(Machine):
         return value if known else tuple(replace(one, proved=True) for one in tensors)
 
     def note_here(self, construct: str) -> None:
-        """Note a construct at the attribute that is read."""
+        """Note a construct at the attribute access being evaluated."""
         if self.place is not None:
             self.note(self.place, construct, True, self.frame_statement())
 
     def frame_statement(self) -> tuple[ast.AST, ...]:
-        """Return the statement that is being evaluated."""
+        """Return the statement being evaluated, in a tuple; () if there is none."""
         return (self.frame.statement,) if self.frame.statement is not None else ()
 
     def external_attribute(self, module: str, name: str) -> Value:
-        """Return an attribute of an external module or class."""
+        """Return an attribute of the external module or class `module`."""
         if module == "builtins.super":
             return UNKNOWN
         return self.external(f"{module}.{name}")
 
     def instance_attribute(self, kind: ClassDefinition, name: str) -> Value:
-        """Return an attribute of an instance of a class of the project."""
+        """Return an attribute of an instance of `kind`, a class of the project."""
         if name == "training":
             return BOOL
         method = kind.method(name)
@@ -155,7 +155,7 @@ class Attributes(Machine):
         return UNKNOWN
 
     def _bound(self, method: FunctionDefinition, kind: ClassDefinition) -> Value:
-        """Return a method of an instance: bound, or the value of a property."""
+        """Return a method of an instance of `kind`, bound; for a property, its value."""
         decorators = method.decorators
         if any(one.rpartition(".")[2] in ("property", "cached_property") for one in decorators):
             if any(one.endswith("cached_property") for one in decorators):
@@ -190,7 +190,7 @@ class Attributes(Machine):
         return UNKNOWN
 
     def elements_of_module(self, one: object) -> Value:
-        """Return the join of what iterating over a module or another object gives."""
+        """Return the join of the elements that iterating over a module or other object yields."""
         if isinstance(one, Layer) and one.element:
             return one.element
         if isinstance(one, Instance):
@@ -202,6 +202,6 @@ class Attributes(Machine):
 
 
 def first_parameter(function: Scope) -> str:
-    """Return the name of the first positional parameter; "" without one."""
+    """Return the name of the first positional parameter; "" if there is none."""
     args = function.args.posonlyargs + function.args.args
     return args[0].arg if args else ""

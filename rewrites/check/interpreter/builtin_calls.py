@@ -47,12 +47,12 @@ Handler = Callable[[list[Value], dict[str, Value], ast.Call], Value]
 
 
 class BuiltinCalls(Expressions):
-    """Layer of the interpreter: builtins."""
+    """Part of the interpreter: calls of Python's builtins."""
 
     def call_builtin(
         self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """Return the result of a builtin."""
+        """Return the result of the builtin called `name`."""
         handler: Handler | None = getattr(self, f"builtin_{name}", None)
         if handler is not None:
             return handler(args, keywords, node)
@@ -72,7 +72,7 @@ class BuiltinCalls(Expressions):
         )
 
     def _convert(self, name: str, args: list[Value], node: ast.Call) -> Value:
-        """Return the result of int, float, bool and complex."""
+        """Return the result of a conversion: `int`, `float`, `bool` or `complex`."""
         value = args[0] if args else ()
         tensors = [one for one in value if isinstance(one, Tensor)]
         data = [one for one in value if isinstance(one, Data)]
@@ -103,7 +103,7 @@ class BuiltinCalls(Expressions):
         return join_all(parts) or UNKNOWN
 
     def builtin_len(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`len`: data where a tensor's first dimension is."""
+        """Return the result of `len`, which depends on data if a tensor's shape does."""
         value = args[0] if args else UNKNOWN
         if any(isinstance(one, Tensor) and one.dynamic for one in value):
             return (Data(is_proved(value), "int"),)
@@ -115,7 +115,7 @@ class BuiltinCalls(Expressions):
         return INT
 
     def builtin_range(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`range`: breaks for a tensor."""
+        """Return the result of `range`; note bounds that are tensors or depend on data."""
         data = False
         for arg, value in zip(node.args, args, strict=False):
             array = any(isinstance(one, Tensor) and one.array for one in value)
@@ -130,7 +130,7 @@ class BuiltinCalls(Expressions):
     def builtin_isinstance(
         self, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """`isinstance`, as far as it is known."""
+        """Return the result of `isinstance`; any bool if it is unknown."""
         if len(args) != 2:
             return BOOL
         answers = {is_instance(one, args[1]) for one in args[0]}
@@ -140,7 +140,7 @@ class BuiltinCalls(Expressions):
     def builtin_callable(
         self, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """`callable`."""
+        """Return the result of `callable`."""
         kinds = {type(one) for one in args[0]} if args else set()
         if kinds and kinds <= {Function, ClassObject, External, Layer}:
             return TRUE
@@ -149,13 +149,13 @@ class BuiltinCalls(Expressions):
     def builtin_hasattr(
         self, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """`hasattr`: not decided, because attributes may be set from outside."""
+        """Return any bool: attributes may be set by code that is not interpreted."""
         return BOOL
 
     def builtin_getattr(
         self, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """`getattr` with a constant name."""
+        """Return the result of `getattr`; unknown unless the name is a constant."""
         if len(args) >= 2 and len(args[1]) == 1 and isinstance(args[1][0], Literal):
             attribute = ast.Attribute(node.args[0], str(args[1][0].value), ast.Load())
             ast.copy_location(attribute, node)
@@ -164,7 +164,7 @@ class BuiltinCalls(Expressions):
         return UNKNOWN
 
     def builtin_super(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`super()` in a method."""
+        """Return the result of `super()`; unknown outside of a method."""
         receiver = self.frame.receiver
         owner = self.frame.function.owner
         found = [
@@ -175,11 +175,11 @@ class BuiltinCalls(Expressions):
         return tuple(found) or UNKNOWN
 
     def builtin_min(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`min`."""
+        """Return the result of `min`."""
         return self._extremum("min", args, node)
 
     def builtin_max(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`max`."""
+        """Return the result of `max`."""
         return self._extremum("max", args, node)
 
     def _extremum(self, name: str, args: list[Value], node: ast.Call) -> Value:
@@ -201,26 +201,26 @@ class BuiltinCalls(Expressions):
         return whole if not all(isinstance(o, Literal) for o in whole) else PLAIN
 
     def builtin_sum(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`sum`."""
+        """Return the result of `sum`."""
         value = self.element_of(args[0]) if args else UNKNOWN
         return operator_result(ast.Add(), [value, value]) or (PLAIN if is_plain(value) else value)
 
     def builtin_abs(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`abs`."""
+        """Return the result of `abs`."""
         return args[0] if args else UNKNOWN
 
     def builtin_round(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`round`."""
+        """Return the result of `round`."""
         value = args[0] if args else UNKNOWN
         self.note_tensor(node, value, "scalar.round")
         return value if not is_plain(value) else PLAIN
 
     def builtin_any(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`any`: branches on each element."""
+        """Return the result of `any`, which branches on each element."""
         return self._quantify("any", args, node)
 
     def builtin_all(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`all`: branches on each element."""
+        """Return the result of `all`, which branches on each element."""
         return self._quantify("all", args, node)
 
     def _quantify(self, name: str, args: list[Value], node: ast.Call) -> Value:
@@ -235,7 +235,7 @@ class BuiltinCalls(Expressions):
     def builtin_sorted(
         self, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """`sorted`: compares the elements."""
+        """Return the result of `sorted`, which branches on comparisons of the elements."""
         value = self.element_of(args[0]) if args else UNKNOWN
         if "key" not in keywords:
             self.note_tensor(node, value, "builtin.sorted")
@@ -244,31 +244,31 @@ class BuiltinCalls(Expressions):
     def builtin_enumerate(
         self, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """`enumerate`."""
+        """Return the result of `enumerate`."""
         value = args[0] if args else UNKNOWN
         self.note_iteration(node.args[0] if node.args else node, value)
         return sequence_of(make_sequence("tuple", [INT, self.element_of(value)]), "enumerate")
 
     def builtin_zip(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`zip`."""
+        """Return the result of `zip`."""
         return sequence_of(make_sequence("tuple", map(self.element_of, args)), "zip")
 
     def builtin_reversed(
         self, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """`reversed`."""
+        """Return the result of `reversed`."""
         return sequence_of(self.element_of(args[0]) if args else UNKNOWN)
 
     def builtin_iter(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`iter`."""
+        """Return the result of `iter`."""
         return sequence_of(self.element_of(args[0]) if args else UNKNOWN, "iterator")
 
     def builtin_next(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`next`."""
+        """Return the result of `next`."""
         return self.element_of(args[0]) if args else UNKNOWN
 
     def builtin_map(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`map`."""
+        """Return the result of `map`."""
         if not args:
             return UNKNOWN
         return sequence_of(self.call(args[0], list(map(self.element_of, args[1:])), {}, node))
@@ -276,7 +276,7 @@ class BuiltinCalls(Expressions):
     def builtin_filter(
         self, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """`filter`: branches on what its function returns."""
+        """Return the result of `filter`, which branches on the results of its function."""
         if len(args) < 2:
             return UNKNOWN
         element = self.element_of(args[1])
@@ -284,14 +284,14 @@ class BuiltinCalls(Expressions):
         return sequence_of(element)
 
     def builtin_dict(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`dict`."""
+        """Return the result of `dict`."""
         base = [one for value in args for one in value if isinstance(one, Mapping)]
         items = dict(base[0].items) if base else {}
         rest = base[0].element if base else (UNKNOWN if args else ())
         return (Mapping((*items.items(), *keywords.items()), rest),)
 
     def builtin_print(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`print`: with a tensor, or of constants."""
+        """Note a `print`, of a tensor or of other values only."""
         tensor = any(isinstance(one, Tensor) for value in args for one in value)
         self.note(
             node, "output.print_tensor" if tensor else "output.print", True, self.frame_statement()
@@ -299,14 +299,14 @@ class BuiltinCalls(Expressions):
         return NONE
 
     def builtin_type(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`type`."""
+        """Return the result of `type`."""
         match args:
             case [(Instance(kind=kind),)]:
                 return (ClassObject(kind),)
         return PLAIN
 
     def builtin_bin(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """`bin`."""
+        """Return the result of `bin`."""
         return STR
 
 
@@ -314,7 +314,7 @@ _PYTHON = ("int", "float", "bool", "str")
 
 
 def is_instance(one: object, kinds: Value) -> bool | None:
-    """Return whether an alternative is an instance of classes; None if unknown."""
+    """Return whether `one` is an instance of one of the classes `kinds`; None if unknown."""
     if isinstance(one, Unknown):
         return None
     answers = [_is_instance_of(one, kind) for kind in classes_in(kinds)]

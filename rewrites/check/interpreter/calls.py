@@ -37,11 +37,11 @@ TRANSPARENT = word_set("""
     enable_grad inference_mode autocast custom_fwd custom_bwd cached_property lru_cache cache
     overload final wraps deprecated typecheck set_grad_enabled compile
     """)
-"""Last parts of the names of decorators that keep a function's result."""
+"""Decorators that do not change a function's result, by the last part of their names."""
 
 
 class Calls(MethodCalls):
-    """Layer of the interpreter: calls."""
+    """Part of the interpreter: calls."""
 
     def eval_Call(self, node: ast.Call) -> Value:
         function = self.evaluate(node.func)
@@ -117,7 +117,7 @@ class Calls(MethodCalls):
     def construct(
         self, kind: ClassDefinition, args: list[Value], keywords: dict[str, Value]
     ) -> Value:
-        """Return a new instance of a class of the project."""
+        """Return a new instance of `kind`, a class of the project."""
         if kind.has_base(["torch.autograd.Function"]):
             return UNKNOWN
         names = {one for one in kind.order if isinstance(one, str)}
@@ -132,7 +132,7 @@ class Calls(MethodCalls):
         keywords: dict[str, Value],
         node: ast.Call,
     ) -> Value:
-        """Return the result of calling an instance: of `__call__`, else of `forward`."""
+        """Return the result of calling an instance of `kind`: of its `__call__`, else `forward`."""
         for name in ("__call__", "forward"):
             method = kind.method(name)
             if method is not None:

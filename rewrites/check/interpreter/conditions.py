@@ -1,4 +1,4 @@
-"""Evaluation of conditions, and what they tell of variables."""
+"""Evaluation of conditions, and narrowing of variables by their outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fullgraph.rewrites.check.syntax import dotted
 
 
 class Conditions(Subscripts):
-    """Layer of the interpreter: conditions."""
+    """Part of the interpreter: conditions."""
 
     def condition(self, node: ast.expr, construct: str) -> bool | None:
         match node:
@@ -38,7 +38,10 @@ class Conditions(Subscripts):
         return known
 
     def _conditions(self, node: ast.BoolOp, construct: str) -> bool | None:
-        """Evaluate the operands of `and` or `or` as conditions."""
+        """Evaluate the operands of `and` or `or` as conditions; return the truth of the whole.
+
+        None if it is unknown.
+        """
         stops = isinstance(node.op, ast.Or)
         before, answers = self.frame.env, []
         for operand in node.values:
@@ -87,7 +90,7 @@ class Conditions(Subscripts):
                 self.narrow(target, outcome)
 
     def _restrict(self, node: ast.expr, to_none: bool) -> None:
-        """Restrict a variable or attribute to None, or to what is not None."""
+        """Narrow a variable or attribute to None if `to_none`, else to its other alternatives."""
         path, env = dotted(node), self.frame.env
         if not path or env is None:
             return
@@ -112,7 +115,10 @@ class Conditions(Subscripts):
                 env[path] = made
 
     def instances_of(self, kinds: Value) -> Value:
-        """Return the value that `isinstance` with classes promises; empty if not known."""
+        """Return the value of a variable that is an instance of the classes `kinds`.
+
+        Empty if a class is unknown.
+        """
         found: list[Value] = []
         for one in classes_in(kinds):
             if isinstance(one, ClassObject):
@@ -133,7 +139,7 @@ class Conditions(Subscripts):
             env[path] = tuple(one for one in value if keeps(one)) or UNKNOWN
 
     def quiet(self, node: ast.expr) -> Value:
-        """Return the value of an expression without noting anything."""
+        """Evaluate an expression without notes."""
         self.silent += 1
         try:
             return self.evaluate(node)

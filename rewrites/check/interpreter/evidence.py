@@ -1,4 +1,4 @@
-"""What a function does with a parameter that has no annotation."""
+"""Evidence, from its uses, whether a parameter without annotation is a tensor."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _CONTAINER_METHODS = word_set(
 
 
 class Evidence(Enum):
-    """What the uses of a parameter show."""
+    """What the uses of a parameter show of its type."""
 
     TENSOR = "tensor"
-    """Operations that only tensors and arrays have."""
+    """It is a tensor: a use needs a tensor or array."""
     OTHER = "other"
-    """Operations that tensors do not have."""
+    """It is not a tensor: a use is one that tensors do not support."""
     NONE = "none"
-    """Nothing."""
+    """Its uses do not show whether it is a tensor."""
 
 
 def evidence_for(function: FunctionDefinition, name: str) -> Evidence:
-    """Return what a function's own code shows of a parameter, before it is bound again."""
+    """Return what the uses of a parameter show, up to the first assignment to its name."""
     module = function.module
     nodes = [node for node in function.nodes if hasattr(node, "lineno")]
     bound = min(
@@ -56,7 +56,7 @@ def evidence_for(function: FunctionDefinition, name: str) -> Evidence:
 
 
 def _shows(node: ast.AST, name: str, module: Module) -> Evidence:
-    """Return what one node shows of a name."""
+    """Return what one node shows of the type of a variable."""
     match node:
         case ast.Attribute(value=ast.Name(id=used), attr=attribute) if used == name:
             if attribute in TENSOR_ONLY or attribute in NUMERIC_ONLY:
@@ -87,7 +87,7 @@ def _shows(node: ast.AST, name: str, module: Module) -> Evidence:
 
 
 def _shows_call(path: str, module: Module) -> Evidence:
-    """Return what a call with the name as its first argument shows."""
+    """Return what a call of the function `path` shows of the type of its first argument."""
     qualified = module.qualified(path)
     if path == "isinstance":
         return Evidence.OTHER

@@ -45,7 +45,7 @@ from fullgraph.rewrites.check.syntax import dotted
 
 
 class Expressions(Attributes):
-    """Layer of the interpreter: one method for each kind of expression."""
+    """Part of the interpreter: expressions, one method for each type of node."""
 
     def evaluate(self, node: ast.expr) -> Value:
         self.burn()
@@ -59,7 +59,7 @@ class Expressions(Attributes):
         return value
 
     def _with_fact(self, node: ast.expr, value: Value) -> Value:
-        """Return a value as a run showed it."""
+        """Return the value of an expression, refined by the facts of a run."""
         module = self.frame.module
         if id(module) not in self.tensors:
             self.tensors[id(module)] = self.facts.of(module.source)
@@ -67,7 +67,7 @@ class Expressions(Attributes):
         return value if dtype is None else with_fact(value, dtype)
 
     def eval_parts(self, node: ast.AST) -> Value:
-        """Evaluate the parts of an expression of another kind, whose value is unknown."""
+        """Evaluate the parts of an expression whose type has no method; its value is unknown."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.evaluate(child)
@@ -90,7 +90,7 @@ class Expressions(Attributes):
         return self.attribute(value, node.attr, node)
 
     def _prove(self, name: str, value: Value, attribute: str) -> None:
-        """Prove that a variable is a tensor, after an attribute that only tensors have was read."""
+        """Mark a likely tensor as proved if `attribute`, which was read, is one of tensors only."""
         env = self.frame.env
         likely = any(isinstance(one, Tensor) and not one.proved for one in value)
         telling = attribute in TENSOR_ONLY or attribute in NUMERIC_ONLY
@@ -130,13 +130,13 @@ class Expressions(Attributes):
     def definition_of(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, around: Any, prefix: str
     ) -> FunctionDefinition:
-        """Return the definition of a function inside another one, the same each time."""
+        """Return the definition of a function nested in `around`; the same object for a node."""
         if node not in self.inner:
             self.inner[node] = FunctionDefinition(node, around.module, None, prefix)
         return self.inner[node]
 
     def visible_names(self) -> dict[str, Value]:
-        """Return the names that a function defined here can read."""
+        """Return the local and enclosing variables that a function defined here can read."""
         frame = self.frame
         return {**(frame.enclosing or {}), **(frame.env or {})}
 
@@ -204,7 +204,7 @@ class Expressions(Attributes):
         return self.operate(node.op, left, right)
 
     def operate(self, op: ast.AST, left: Value, right: Value) -> Value:
-        """Return the result of a binary operator."""
+        """Return the result of the binary operator `op`."""
         if (found := operator_result(op, [left, right])) is not None:
             return found
         both = left[0], right[0]
@@ -241,7 +241,7 @@ class Expressions(Attributes):
         return UNKNOWN
 
     def eval_BoolOp(self, node: ast.BoolOp) -> Value:
-        """Evaluate operands from left to right; all but the last are branched on."""
+        """Evaluate the operands from left to right, and all but the last as conditions."""
         construct = "branch.and" if isinstance(node.op, ast.And) else "branch.or"
         stops = not isinstance(node.op, ast.And)
         before, found = self.frame.env, []
@@ -259,7 +259,7 @@ class Expressions(Attributes):
         return join_all(found) or UNKNOWN
 
     def _part(self, value: Value, known: bool | None, stops: bool) -> Value:
-        """Return what an operand of `and` and `or` contributes to the result."""
+        """Return the alternatives of an operand that can be the result of the `and` or `or`."""
         if known is not None and known is not stops:
             return ()
         return tuple(one for one in value if truth((one,)) in (None, stops)) or UNKNOWN
@@ -353,13 +353,13 @@ class Expressions(Attributes):
         return found
 
     def note_iteration(self, node: ast.expr, value: Value) -> None:
-        """Note a loop over what cannot be iterated in a graph."""
+        """Note a loop over a NumPy array, which breaks the graph."""
         self.note_tensor(
             node, tuple(o for o in value if isinstance(o, Tensor) and o.array), "numpy.iterate"
         )
 
     def element_of(self, value: Value) -> Value:
-        """Return the join of the elements that iterating over a value gives."""
+        """Return the join of the elements that iterating over a value yields."""
         found: list[Value] = []
         for one in value:
             match one:
@@ -388,7 +388,7 @@ class Expressions(Attributes):
             self.note(node, construct, is_proved(value), self.frame_statement())
 
     def note_branch(self, node: ast.expr, value: Value, construct: str) -> None:
-        """Note a branch on a tensor, or on a number that depends on data."""
+        """Note a branch on a value if it may be a tensor or depend on data."""
         if any(isinstance(one, Tensor) for one in value):
             self.note_tensor(node, value, construct)
         elif any(isinstance(one, Data) for one in value):

@@ -1,4 +1,4 @@
-"""Calls of torch, NumPy and what else is outside of the project."""
+"""Calls of functions and classes outside of the project, such as those of torch and NumPy."""
 
 from __future__ import annotations
 
@@ -51,26 +51,26 @@ CONSTANT_CALLS = {
         FALSE,
     ),
 }
-"""Functions whose result is known in a compiled program."""
+"""Results of functions that are constant in a compiled program."""
 SIZED = {
     **dict.fromkeys(word_set("zeros ones empty rand randn arange eye"), 0),
     **dict.fromkeys(word_set("view reshape expand repeat new_zeros new_ones new_empty"), 1),
     "linspace": 2,
 }
-"""Functions and methods with sizes, and the place of the first one among their operands."""
+"""Functions and methods that take sizes, and the index of the first size in their operands."""
 NEEDS_TENSOR = DYNAMIC | word_set("equal allclose is_nonzero")
 DRAWS = word_set("random.uniform random.randint random.randrange")
-"""Draws that are traced as numbers which the graph does not know."""
+"""Functions of `random` that Dynamo traces as numbers unknown to the graph."""
 LOGGERS = ("getLogger", "get_logger", "getChild")
 
 
 class ExternalCalls(LayerCalls):
-    """Layer of the interpreter: functions and classes outside of the project."""
+    """Part of the interpreter: functions and classes outside of the project."""
 
     def call_external(
         self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """Return the result of a function or class outside of the project."""
+        """Return the result of the external function or class with the qualified name `name`."""
         if name.startswith("builtins."):
             return self.call_builtin(name[9:], args, keywords, node)
         if name in CONSTANT_CALLS:
@@ -127,7 +127,7 @@ class ExternalCalls(LayerCalls):
     def _note_external(
         self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> None:
-        """Note the construct of a call of an external function."""
+        """Note the constructs of a call of an external function."""
         function = function_name(name)
         if function in SIZED:
             self._note_sizes(function, args, keywords, node)
@@ -159,7 +159,7 @@ class ExternalCalls(LayerCalls):
     def _note_sizes(
         self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> None:
-        """Note tensors that are sizes of a new tensor."""
+        """Note tensors that are passed as sizes."""
         first = SIZED[name]
         given = [*args[first:], *(keywords[k] for k in ("size", "steps", "end") if k in keywords)]
         for value in given:
@@ -174,7 +174,7 @@ class ExternalCalls(LayerCalls):
         return "bool" if args and args[0] in (TRUE, FALSE, BOOL) else ""
 
     def _numpy_result(self, name: str, args: list[Value]) -> Value:
-        """Return the result of a NumPy function: traced NumPy is made of tensors."""
+        """Return the result of a NumPy function: Dynamo traces arrays as tensors."""
         last = name.rpartition(".")[2]
         if name.startswith("numpy.random.") or last[:1].isupper():
             return UNKNOWN

@@ -1,4 +1,4 @@
-"""Operators on values that are known before anything runs."""
+"""Results of operators on Python constants and other plain values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NUMBERS = frozenset({"int", "float", "bool"})
 
 
 def identity(left: Value, right: Value, negated: bool) -> Value:
-    """Return the result of `is` or `is not` as far as it is known."""
+    """Return the result of `is` or, if `negated`, of `is not`; any bool if it is unknown."""
     for one, other in ((left, right), (right, left)):
         if len(other) == 1 and isinstance(other[0], Literal) and other[0].value is None:
             nones = [isinstance(o, Literal) and o.value is None for o in one]
@@ -48,7 +48,7 @@ def identity(left: Value, right: Value, negated: bool) -> Value:
 
 
 def fold(op: ast.AST, a: Literal, b: Literal) -> Value:
-    """Return the constant that an operator gives for small constants."""
+    """Return the result of a binary operator on two constants; a constant if it is cheap."""
     small = all(kind in _NUMBERS or isinstance(op, ast.Eq | ast.NotEq) for kind in (a.kind, b.kind))
     if small:
         try:

@@ -30,15 +30,15 @@ from fullgraph.rewrites.check.interpreter.values import (
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module, Project
 
 DEPTH = 20
-"""Number of nested calls that are followed."""
+"""Number of nested calls that are followed at most."""
 CONTEXTS = 12
-"""Number of different arguments for which a function is evaluated, in the entries of one file."""
+"""Number of times that the entries of one file evaluate a function at most."""
 NESTED_IN_INIT = 1
-"""Number of nested calls that are followed inside `__init__`, other `__init__`s not counted."""
+"""Number of nested calls that are followed inside `__init__`; calls of `__init__` do not count."""
 
 
 class Interpreter(Statements):
-    """The whole interpreter."""
+    """The complete interpreter: functions, entries, globals and attributes."""
 
     def __init__(self, project: Project, facts: Facts) -> None:
         Machine.__init__(self, project, facts)
@@ -83,7 +83,7 @@ class Interpreter(Statements):
         return result
 
     def _is_nested_in_init(self, definition: FunctionDefinition) -> bool:
-        """Return whether a call lies too deep inside `__init__` to set its attributes."""
+        """Return whether a call inside `__init__` is nested too deeply to be followed."""
         if definition.name == "__init__":
             return False
         names = [frame.function.name for frame in self.frames]
@@ -98,7 +98,11 @@ class Interpreter(Statements):
         receiver: Value = (),
         scope: dict[str, Value] | None = None,
     ) -> Value:
-        """Evaluate the body of a function and return its result."""
+        """Evaluate the body of a function and return its result.
+
+        `env` holds its arguments, `receiver` the first of a bound method, `scope` the variables
+        of the functions that contain it.
+        """
         frame = Frame(definition, definition.module, env, receiver, scope)
         self.frames.append(frame)
         outer = self.comprehensions
@@ -119,7 +123,7 @@ class Interpreter(Statements):
     def _bind(
         self, definition: FunctionDefinition, args: list[Value], keywords: dict[str, Value]
     ) -> Env:
-        """Return the parameters of a call by name."""
+        """Return the values of the parameters of a call, by name."""
         parameters = definition.node.args
         names = [one.arg for one in (*parameters.posonlyargs, *parameters.args)]
         env: Env = dict(zip(names, args, strict=False))
@@ -147,14 +151,18 @@ class Interpreter(Statements):
     # Entries.
 
     def start_file(self) -> None:
-        """Forget what was noted, and how often functions were evaluated, for another file."""
+        """Reset the notes and the counts of evaluated functions, to start another file."""
         self.noted = set()
         self.contexts.clear()
 
     def run_entry(
         self, function: FunctionDefinition, owner: ClassDefinition | None, context: bool
     ) -> None:
-        """Evaluate a function that no checked code calls; stop quietly where it takes too long."""
+        """Evaluate a function that runs compiled; stop, and keep the notes, if it takes too long.
+
+        `owner` is the class of `self`; with `context` the first parameter is that of an
+        autograd.Function.
+        """
         self.fuel = FUEL
         receiver: Value = (Instance(owner),) if owner is not None else ()
         if context:
@@ -169,7 +177,7 @@ class Interpreter(Statements):
     def parameters_of_entry(
         self, definition: FunctionDefinition, receiver: Value, compiled: bool = True
     ) -> Env:
-        """Return what the parameters of a function that nobody calls may be."""
+        """Return the values of an entry's parameters, from annotations, defaults and uses."""
         node, module = definition.node, definition.module
         defaults = dict(defaults_of(node))
         env: Env = {}
@@ -191,7 +199,7 @@ class Interpreter(Statements):
         return env
 
     def _guess(self, definition: FunctionDefinition, name: str, default: ast.expr | None) -> Value:
-        """Return what a parameter without annotation may be, from its default and its uses."""
+        """Return the value of a parameter without annotation, from its default and its uses."""
         if isinstance(default, ast.Constant) and default.value is not None:
             return (Plain(type(default.value).__name__),)
         seen = evidence_for(definition, name)
@@ -207,8 +215,7 @@ class Interpreter(Statements):
         return value
 
     def _is_passed_to_tensor_code(self, definition: FunctionDefinition, name: str) -> bool:
-        """Return whether a method hands a parameter to a layer of torch.nn, or to a function that
-        needs a tensor."""
+        """Return whether a method passes a parameter to a `self.…` whose argument is a tensor."""
         owner = definition.owner
         for node in definition.nodes:
             if not isinstance(node, ast.Call) or not node.args:
@@ -229,7 +236,7 @@ class Interpreter(Statements):
         return False
 
     def quiet_attribute(self, kind: ClassDefinition, name: str) -> Value:
-        """Return an attribute of an instance without noting anything."""
+        """Return an attribute of an instance of `kind`, without notes."""
         self.silent += 1
         try:
             return self.instance_attribute(kind, name)
@@ -288,7 +295,7 @@ class Interpreter(Statements):
         return found if found is not None else self._attribute_of_body(kind, name)
 
     def _attribute_of_body(self, kind: ClassDefinition, name: str) -> Value | None:
-        """Return an attribute that a class body assigns or annotates."""
+        """Return an attribute that a class body assigns or annotates, own or of a base; else None."""
         for one in kind.order:
             if isinstance(one, str):
                 continue
@@ -299,7 +306,7 @@ class Interpreter(Statements):
         return None
 
     def _initialise(self, kind: ClassDefinition) -> None:
-        """Evaluate `__init__`, whose assignments give the attributes."""
+        """Evaluate `__init__` to collect the attributes that it assigns."""
         method = kind.method("__init__")
         if method is None or len(self.frames) > DEPTH:
             return
@@ -329,7 +336,7 @@ class Interpreter(Statements):
 
 
 def _as_attribute(value: Value) -> Value:
-    """Return the value of an attribute, which other code may set: literals are only types."""
+    """Return a value with its constants replaced by their types: other code may set them."""
     if any(isinstance(one, Literal) and one.value is not None for one in value):
         return join_all(
             (Plain(one.kind),) if isinstance(one, Literal) and one.value is not None else (one,)
@@ -341,7 +348,7 @@ def _as_attribute(value: Value) -> Value:
 def defaults_of(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
 ) -> list[tuple[str, ast.expr]]:
-    """Return the parameters that have a default, with it."""
+    """Return the name and the default of each parameter that has one."""
     positional = [*node.args.posonlyargs, *node.args.args]
     count = len(node.args.defaults)
     found = [

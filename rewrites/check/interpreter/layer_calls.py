@@ -27,7 +27,7 @@ from fullgraph.rewrites.check.interpreter.values import (
 
 
 class LayerCalls(BuiltinCalls):
-    """Layer of the interpreter: modules of torch.nn."""
+    """Part of the interpreter: layers of torch.nn."""
 
     def call_layer(
         self, layer: Layer, args: list[Value], keywords: dict[str, Value], node: ast.Call
@@ -54,7 +54,7 @@ class LayerCalls(BuiltinCalls):
         return (Tensor(True, "float", dynamic),)
 
     def _call_sequential(self, layer: Layer, args: list[Value], node: ast.Call) -> Value:
-        """Return the result of a Sequential, whose layers are called on tensors."""
+        """Return the join of the results of a Sequential's layers, each called on `args`."""
         simple = [
             isinstance(one, Layer)
             and one.name.rpartition(".")[2] not in (*RNNS, *CONTAINERS, "MultiheadAttention")
@@ -66,7 +66,7 @@ class LayerCalls(BuiltinCalls):
         return join_all(results) or UNKNOWN
 
     def make_layer(self, name: str, args: list[Value], keywords: dict[str, Value]) -> Value:
-        """Return a module of torch.nn, with what it contains."""
+        """Return a new module of torch.nn, with the modules that it contains."""
         last = name.rpartition(".")[2]
         element: Value = ()
         if last in CONTAINERS:

@@ -1,4 +1,4 @@
-"""State of the abstract interpreter: frames, names, what was noted, and the limits of the work."""
+"""State of the abstract interpreter: frames, names, notes and limits."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition
 from fullgraph.rewrites.check.syntax import imported_names
 
 Env = dict[str, Value]
-"""Values by name; by path for attributes that the function assigned or tested: "self.cache"."""
+"""Values of local variables, and of attributes assigned or narrowed here ("self.cache")."""
 FUEL = 60_000
-"""Number of expressions and statements that are evaluated for one entry."""
+"""Number of expressions and statements that are evaluated for one entry at most."""
 
 
 class OutOfFuel(Exception):
-    """An entry takes too long; what was found until then counts."""
+    """Raised if an entry takes too long; the notes so far are kept."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """An expression that does what a construct of the table does."""
+    """An expression or statement that is an instance of a construct of the table."""
 
     construct: str
     """Key of the table: "branch.if", "method:item", "call:time.time"."""
@@ -40,49 +40,49 @@ class Note:
     function: FunctionDefinition
     proved: bool
     context: tuple[ast.AST, ...] = ()
-    """The statement around the expression, and for a condition the whole condition."""
+    """The statement that contains the node."""
 
 
 @dataclass(eq=False)
 class Frame:
-    """One evaluation of a function."""
+    """One call of a function that is being evaluated."""
 
     function: FunctionDefinition
     module: Module
     env: Env | None
-    """None where the code cannot be reached."""
+    """None if the current code cannot be reached."""
     receiver: Value = ()
     enclosing: Env | None = None
     returned: list[Value] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
     exits: list[list[Env]] = field(default_factory=list)
-    """Environments at the `break`s and `continue`s of each loop around."""
+    """Environments at `break` and `continue`, in a list for each loop around the statement."""
     statement: ast.stmt | None = None
     global_names: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
-    """Attributes that the function assigned so far."""
+    """Names of the attributes that the function has assigned."""
 
 
 class Machine:
-    """Names, notes and limits; the evaluation is added in layers on top."""
+    """State of the interpreter; subclasses add the evaluation."""
 
     def __init__(self, project: Project, facts: Facts) -> None:
         self.project = project
         self.facts = facts
         self.tensors: dict[int, Mapping[Span, str]] = {}
-        """The facts of each module."""
+        """The facts of each module, by its id."""
         self.frames: list[Frame] = []
         self.noted: set[Note] = set()
-        """What the running function and those that it calls noted."""
+        """Notes of the function being evaluated and of those that it called."""
         self.summaries: dict[object, tuple[Value, frozenset[Note]]] = {}
-        """Result of each call, and what was noted during it."""
+        """Result and notes of each finished call, by function and arguments."""
         self.globals: dict[tuple[int, str], Value] = {}
         self.attributes: dict[int, dict[str, Value]] = {}
         self.fuel = FUEL
         self.values: dict[ast.expr, Value] | None = None
-        """What each expression was, joined over all calls; None if nobody asks."""
+        """Value of each expression, joined over all calls; None to record none."""
         self.silent = 0
-        """Depth of evaluations that note nothing, such as those of `__init__`."""
+        """Nesting of evaluations without notes, such as that of `__init__`; 0 to take notes."""
 
     @property
     def frame(self) -> Frame:
@@ -97,13 +97,13 @@ class Machine:
         proved: bool = True,
         context: Iterable[ast.AST] = (),
     ) -> None:
-        """Note that an expression is an instance of a construct."""
+        """Note that a node is an instance of a construct, unless notes are off."""
         if self.silent:
             return
         self.noted.add(Note(construct, node, self.frame.function, proved, tuple(context)))
 
     def burn(self) -> None:
-        """Count one step. Raises OutOfFuel."""
+        """Count one step. Raises OutOfFuel if FUEL steps are used up."""
         self.fuel -= 1
         if self.fuel < 0:
             raise OutOfFuel
@@ -141,7 +141,7 @@ class Machine:
     def value_of_definition(
         self, known: FunctionDefinition | ClassDefinition | Module | str
     ) -> Value:
-        """Return what `Module.find` returned as a value."""
+        """Convert a result of `Module.find` to an abstract value."""
         if isinstance(known, FunctionDefinition):
             return (Function(known),)
         if isinstance(known, ClassDefinition):
@@ -151,7 +151,7 @@ class Machine:
         return self.external(known)
 
     def external(self, qualified: str) -> Value:
-        """Return the value of a qualified name; a name of the project if it has one."""
+        """Return the value of a qualified name: a global of the project, else an external object."""
         module, _, last = qualified.rpartition(".")
         asking = self.frames[-1].module if self.frames else None
         inside = self.project.module(module, asking) if module else None
@@ -170,7 +170,7 @@ class Machine:
             known = self.project.find(qualified, self.frame.module)
             env[name] = self.value_of_definition(known) if known is not None else UNKNOWN
 
-    # What the layers above evaluate.
+    # What subclasses evaluate.
 
     def evaluate(self, node: ast.expr) -> Value:
         """Return the value of an expression in the current frame."""
@@ -183,7 +183,7 @@ class Machine:
     def call(
         self, function: Value, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """Return the result of a call."""
+        """Return the result of calling the value `function`; `node` is the call."""
         raise NotImplementedError
 
     def call_function(
@@ -193,28 +193,31 @@ class Machine:
         raise NotImplementedError
 
     def class_attribute(self, kind: ClassDefinition, name: str) -> Value | None:
-        """Return an attribute that `__init__` or the class body sets; None if neither does."""
+        """Return an attribute of the instances of `kind`; None if no code of the class sets it."""
         raise NotImplementedError
 
     def initial_attribute(self, kind: ClassDefinition, name: str) -> Value | None:
-        """Return the value that `__init__` or the class body gives an attribute."""
+        """Return the value of an attribute after `__init__`; None if the class does not set it."""
         raise NotImplementedError
 
     def condition(self, node: ast.expr, construct: str) -> bool | None:
-        """Evaluate a condition, note a branch on a tensor, and return its truth if known."""
+        """Evaluate a condition and return its truth; None if unknown.
+
+        A branch on a tensor or on data is noted as `construct`.
+        """
         raise NotImplementedError
 
     def narrow(self, node: ast.expr, outcome: bool) -> None:
-        """Restrict the names of a condition to values for which it has an outcome."""
+        """Narrow the variables in a condition to the alternatives for which it is `outcome`."""
         raise NotImplementedError
 
     def assign(self, target: ast.expr, value: Value) -> None:
-        """Bind a target to a value."""
+        """Assign a value to a target: a name, attribute, subscript or tuple of targets."""
         raise NotImplementedError
 
 
 def join_environments(environments: Iterable[Env | None]) -> Env | None:
-    """Return the join of the environments that can be reached."""
+    """Return the join of the environments that are not None; None if all are."""
     reached = [one for one in environments if one is not None]
     if not reached:
         return None

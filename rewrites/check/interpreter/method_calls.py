@@ -45,12 +45,12 @@ from fullgraph.rewrites.check.syntax import dotted
 
 
 class MethodCalls(ExternalCalls):
-    """Layer of the interpreter: methods of values."""
+    """Part of the interpreter: method calls."""
 
     def call_method(
         self, method: Method, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """Return the result of a method of a tensor, container, layer or external object."""
+        """Return the result of calling a bound method."""
         one = method.receiver[0]
         match one:
             case Unknown():
@@ -83,7 +83,7 @@ class MethodCalls(ExternalCalls):
     def _method_of_unknown(
         self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """Return the result of a method that only tensors have, on a value of unknown kind."""
+        """Return the result of a method of an unknown value; unknown if not only tensors have it."""
         if name not in ONLY_TENSOR_METHODS:
             self.call_unknown(args, keywords, node)
             return UNKNOWN
@@ -92,7 +92,7 @@ class MethodCalls(ExternalCalls):
         return result if name not in NUMERIC_ONLY else weakened(result)
 
     def call_unknown(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> None:
-        """Note calls of loggers that are known by their names alone."""
+        """Note a call of an unknown function if its name is that of a logger's method."""
         path = dotted(node.func)
         owner, _, method = path.rpartition(".")
         if owner.rpartition(".")[2].lower() in ("logger", "log", "_logger", "logging"):
@@ -162,7 +162,7 @@ class MethodCalls(ExternalCalls):
         return (one,) if name == "copy" else UNKNOWN
 
     def _rebind(self, node: ast.Call, value: Value) -> None:
-        """Bind the variable whose method changed it."""
+        """Assign `value` to the variable on which a mutating method is called."""
         target = node.func.value if isinstance(node.func, ast.Attribute) else None
         path, env = dotted(target), self.frame.env
         if path and env is not None and (path in env or "." not in path):
@@ -196,7 +196,7 @@ class MethodCalls(ExternalCalls):
         return UNKNOWN
 
     def rebind_attribute(self, node: ast.Call, value: Value) -> None:
-        """Bind the attribute whose method changed it; the layer of statements knows how."""
+        """Assign `value` to the variable or attribute on which a mutating method is called."""
         if isinstance(node.func, ast.Attribute):
             self.assign(node.func.value, value)
 
@@ -224,13 +224,13 @@ class MethodCalls(ExternalCalls):
         return UNKNOWN
 
     def set_attribute(self, kind: ClassDefinition, name: str, value: Value) -> None:
-        """Set an attribute of the instances of a class."""
+        """Record that an attribute of the instances of `kind` may have a value."""
         raise NotImplementedError
 
     def _apply_function(
         self, kind: ClassDefinition, args: list[Value], keywords: dict[str, Value]
     ) -> Value:
-        """Return the result of an autograd.Function, whose forward is traced."""
+        """Return the result of `apply` of an autograd.Function: that of its `forward`."""
         method = kind.method("forward")
         if method is None:
             return UNKNOWN
@@ -259,6 +259,6 @@ class MethodCalls(ExternalCalls):
 
 
 def _plain_level(method: str) -> str:
-    """Return the method of logging.Logger that a method such as `warning_once` calls."""
+    """Return the name of the method of logging.Logger that, for example, `warning_once` calls."""
     base = method.removesuffix("_once").removesuffix("_advice").removesuffix("_rank0")
     return {"warn": "warning", "fatal": "critical"}.get(base, base)

@@ -74,7 +74,7 @@ TENSOR_ONLY = word_set(
         index_fill
         """
 ) | frozenset({"device"})
-"""Attributes that, among a model's usual arguments, only tensors have."""
+"""Attributes that identify a tensor among the usual arguments of a model."""
 ONLY_TENSOR_METHODS = word_set(
     """
     unsqueeze permute softmax log_softmax sigmoid masked_fill expand_as index_select scatter
@@ -84,7 +84,7 @@ ONLY_TENSOR_METHODS = word_set(
     unbind chunk squeeze transpose
     """
 )
-"""Methods whose result is a tensor even if the receiver is of unknown kind."""
+"""Methods that make an unknown receiver count as a tensor."""
 NUMERIC_ONLY = word_set(
     """
     T all any abs argmax argmin argsort clamp clip cos cumsum dtype exp log max mean min mT ndim
@@ -95,7 +95,7 @@ NUMERIC_ONLY = word_set(
 
 
 def tensor_attribute(tensor: Tensor, name: str) -> Value | None:
-    """Return an attribute of a tensor that is no method; None for others."""
+    """Return an attribute of a tensor; None for a method."""
     if tensor.dynamic and name == "shape":
         return (Data(tensor.proved, "size"),)
     if name in PLAIN_ATTRIBUTES:
@@ -114,7 +114,7 @@ def function_name(qualified: str) -> str:
 
 
 def torch_result(name: str, operands: list[Value], keywords: Mapping[str, Value]) -> Value:
-    """Return the result of a torch function or tensor method on operands."""
+    """Return the result of a torch function or tensor method; `operands` include `self`."""
     values = [*operands, *keywords.values()]
     tensors = list(_tensors(values))
     proved = True  # the call raises for anything but tensors
@@ -157,14 +157,14 @@ def torch_result(name: str, operands: list[Value], keywords: Mapping[str, Value]
 
 
 def is_dynamic_repeat(operands: list[Value], keywords: Mapping[str, Value]) -> bool:
-    """Return whether `repeat_interleave` has tensor counts and no `output_size`."""
+    """Return whether `repeat_interleave` repeats by a tensor and has no `output_size`."""
     counts = operands[1] if len(operands) > 1 else keywords.get("repeats", ())
     given = "output_size" in keywords
     return not given and any(isinstance(one, Tensor) for one in counts)
 
 
 def _has_dim(name: str, operands: list[Value], keywords: Mapping[str, Value]) -> bool:
-    """Return whether a reduction has a dimension, so that it gives indices too."""
+    """Return whether `max` or the like has a dimension, so that it returns indices too."""
     if "dim" in keywords or "keepdim" in keywords or "axis" in keywords:
         return True
     second = operands[1] if len(operands) > 1 else ()
@@ -183,7 +183,7 @@ def _tensors(values: Iterable[Value]) -> Iterable[Tensor]:
 def _dtype_of(
     name: str, operands: list[Value], keywords: Mapping[str, Value], tensors: list[Tensor]
 ) -> str:
-    """Return the dtype of a result, "" if unknown."""
+    """Return the kind of a result's dtype: "bool", "int" or "float"; "" if unknown."""
     if name in GIVES_BOOL or name in ("bool", "logical_not", "logical_and", "logical_or"):
         return "bool"
     if name in ("to", "type", "type_as", "zeros", "ones", "full", "tensor", "as_tensor", "empty"):
@@ -234,7 +234,7 @@ _DTYPES = {
 
 
 def dtype_named(value: Value) -> str:
-    """Return "bool", "int" or "float" for a dtype; "" for anything else."""
+    """Return the kind of a dtype, "bool", "int" or "float"; "" for anything else."""
     for one in value:
         if isinstance(one, External):
             return _DTYPES.get(one.name, "")
@@ -242,7 +242,7 @@ def dtype_named(value: Value) -> str:
 
 
 def is_int(value: Value) -> bool:
-    """Return whether a value is a Python int, or may be one that depends on data."""
+    """Return whether a value is a Python int, known or dependent on data."""
     return bool(value) and all(
         isinstance(one, Plain | Literal | Data) and one.kind == "int" for one in value
     )
@@ -254,7 +254,7 @@ _BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Invert)
 
 
 def operator_result(operator: ast.AST, values: list[Value]) -> Value | None:
-    """Return the result of an operator if an operand is a tensor or data; None otherwise."""
+    """Return the result of an operator; None if no operand is a tensor or depends on data."""
     found: Value = ()
     tensors = [one for value in values for one in value if isinstance(one, Tensor)]
     if tensors:

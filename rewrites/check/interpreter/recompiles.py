@@ -1,4 +1,4 @@
-"""State that changes from call to call, so that the guards of a graph fail."""
+"""Assignments that change state from call to call, so that guards fail."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NUMBERS = frozenset({"int", "float", "bool"})
 def construct_of_update(
     kind: ClassDefinition, before: Value | None, after: Value, reads_itself: bool
 ) -> str:
-    """Return the construct of an assignment to an attribute in compiled code; "" if it has none.
+    """Return the construct of an assignment to an attribute of `kind`; "" if it does not recompile.
 
-    `before` is the attribute's value after `__init__`; `reads_itself` says whether the new value is
-    computed from the old one.
+    `before` is the attribute's value after `__init__`, `after` the assigned value. `reads_itself`
+    says whether the assigned value is computed from the old one.
     """
     owner = "module" if kind.has_base(["torch.nn.Module"]) or _is_module(kind) else "object"
     if before is not None and _is_none(before) and not _is_none(after):
@@ -39,7 +39,7 @@ def _is_none(value: Value) -> bool:
 
 
 def reads(node: ast.AST, path: str) -> bool:
-    """Return whether an expression reads a variable or attribute."""
+    """Return whether an expression reads the variable or attribute `path`, such as "self.n"."""
     return any(
         isinstance(one, ast.Name | ast.Attribute)
         and isinstance(one.ctx, ast.Load)
@@ -49,10 +49,10 @@ def reads(node: ast.AST, path: str) -> bool:
 
 
 def is_fresh(frames: list[Frame], path: str) -> bool:
-    """Return whether a running function assigned the attribute before, so that it starts anew."""
+    """Return whether a function on the stack has assigned the attribute, so each call resets it."""
     return any(path.rpartition(".")[2] in frame.stored for frame in frames)
 
 
 def owners_of(value: Value) -> list[ClassDefinition]:
-    """Return the classes of the instances in a value."""
+    """Return the classes of the alternatives that are instances of the project's classes."""
     return [one.kind for one in value if isinstance(one, Instance)]

@@ -29,14 +29,14 @@ from fullgraph.rewrites.check.interpreter.values import (
 from fullgraph.rewrites.check.syntax import dotted
 
 ITERATIONS = 3
-"""Number of times that the body of a loop is evaluated, at most."""
+"""Number of times that the body of a loop is evaluated at most."""
 
 
 class Statements(Conditions):
-    """Layer of the interpreter: statements and assignments."""
+    """Part of the interpreter: statements, one method for each type of node."""
 
     def run_block(self, body: Iterable[ast.stmt]) -> None:
-        """Evaluate statements until one leaves the block."""
+        """Evaluate statements until one leaves the block, as `return` does."""
         frame = self.frame
         for statement in body:
             if frame.env is None:
@@ -84,7 +84,7 @@ class Statements(Conditions):
             self.assign(target, value)
 
     def _note_update(self, target: ast.Attribute, value: Value, reads_itself: bool) -> None:
-        """Note an attribute that has another value in the next call."""
+        """Note an assignment to an attribute whose value changes from call to call."""
         path = dotted(target)
         local = path.partition(".")[0] in (self.frame.env or {}) and not self._is_receiver(path)
         if self.silent or not path or local or is_fresh(self.frames, path):
@@ -95,7 +95,7 @@ class Statements(Conditions):
                 self.note(target, construct, True, self.frame_statement())
 
     def _is_receiver(self, path: str) -> bool:
-        """Return whether a path starts at the instance whose method runs."""
+        """Return whether a path such as "self.n" starts at `self` of the method being evaluated."""
         args = self.frame.function.node.args
         names = [*args.posonlyargs, *args.args]
         first = names[0].arg if names and self.frame.receiver else ""
@@ -240,7 +240,10 @@ class Statements(Conditions):
         self._loop(node, lambda: None, node.test)
 
     def _loop(self, node: ast.For | ast.While, start: object, test: ast.expr | None) -> None:
-        """Evaluate a loop until its environment no longer changes."""
+        """Evaluate a loop until its environment no longer changes, at most ITERATIONS times.
+
+        `start` assigns the target of a `for` loop; `test` is the condition of a `while` loop.
+        """
         frame = self.frame
         assert callable(start)
         before = frame.env
@@ -331,7 +334,7 @@ class Statements(Conditions):
                 env[path] = sequence_of(join_all((one.element, value)), one.kind)
 
     def _unpack(self, elements: list[ast.expr], value: Value) -> None:
-        """Bind the targets of a tuple to the elements of a value."""
+        """Assign the elements of a value to the targets of a tuple."""
         starred = any(isinstance(one, ast.Starred) for one in elements)
         match value:
             case (Sequence(items=tuple() as items),) if len(items) == len(elements) and not starred:
@@ -345,7 +348,7 @@ class Statements(Conditions):
 
 
 def assert_construct(node: ast.Assert) -> str:
-    """Return the construct of an assert by the form of its condition and message."""
+    """Return the construct of an `assert`, by the form of its condition and message."""
     if isinstance(node.test, ast.BoolOp):
         return "assert.operators"
     if isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not):

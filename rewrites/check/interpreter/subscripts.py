@@ -1,4 +1,4 @@
-"""Evaluation of subscripts: elements, masks and where they are stored."""
+"""Evaluation of subscripts: elements of containers, and boolean masks."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from fullgraph.rewrites.check.syntax import dotted
 
 
 class Subscripts(Calls):
-    """Layer of the interpreter: subscripts."""
+    """Part of the interpreter: subscripts."""
 
     def eval_Subscript(self, node: ast.Subscript) -> Value:
         return self.evaluate_subscript(node, "read")
 
     def evaluate_subscript(self, node: ast.Subscript, use: str, stored: Value = ()) -> Value:
-        """Return an element; note masks. `use` is "read", "store" or "augmented".
+        """Return the elements that a subscript selects, and note boolean masks.
 
-        For "store" the container itself is returned.
+        `use` is "read", "store" (an assignment of `stored`) or "augmented" (`x[m] += …`). For
+        "store", the container is returned instead.
         """
         base, index = self.evaluate(node.value), self.evaluate(node.slice)
         parts = _index_parts(index)
@@ -117,7 +118,7 @@ class Subscripts(Calls):
 
 
 def _index_parts(index: Value) -> list[Value]:
-    """Return the elements of an index: those of a tuple, else the index itself."""
+    """Return the elements of an index that is a tuple; else the index alone."""
     match index:
         case (Sequence(kind="tuple", items=tuple() as items),):
             return list(items)
@@ -125,7 +126,7 @@ def _index_parts(index: Value) -> list[Value]:
 
 
 def _looks_like_mask(node: ast.expr) -> bool:
-    """Return whether an index has the name of a mask."""
+    """Return whether the name of an index is that of a mask, such as "keep" or "pad_mask"."""
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
     names = [dotted(one).rpartition(".")[2].lower() for one in parts]
     return any(n in ("mask", "valid", "keep") or n.endswith("_mask") for n in names)

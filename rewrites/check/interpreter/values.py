@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module
 
 LIMIT = 6
-"""Number of alternatives above which a value is unknown."""
+"""Number of alternatives above which a value becomes unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,11 @@ class Tensor:
     """A tensor, or a NumPy array, which Dynamo traces as one."""
 
     proved: bool = True
+    """Whether it is known to be a tensor; else that is guessed."""
     dtype: str = ""
     """"bool", "int", "float"; "" if unknown."""
     dynamic: bool = False
-    """Whether its shape depends on data."""
+    """Whether its shape depends on the elements of a tensor."""
     array: bool = False
     """Whether it is a NumPy array."""
 
@@ -39,7 +40,7 @@ class Data:
     kind: str = ""
     """"int", "float", "bool", "list"; "" if unknown."""
     random: bool = False
-    """Whether it comes from Python's generator of random numbers, not from a tensor."""
+    """Whether it comes from the random numbers of Python and not from a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Sequence:
     items: tuple[Value, ...] | None = None
     """Its elements in order, if their number is known."""
     element: Value = ()
-    """The join of its elements; empty if it has none."""
+    """The join of its elements; () if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,9 @@ class Mapping:
     """A dict."""
 
     items: tuple[tuple[object, Value], ...] = ()
-    """Values of the known keys."""
+    """Pairs of a known key and its value."""
     element: Value = ()
-    """The join of the values of other keys; empty if there are none."""
+    """The join of the values of all other keys; () if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Super:
-    """`super()` in a method of `after`, for an instance of `kind`."""
+    """The result of `super()` in a method of the class `after`, for an instance of `kind`."""
 
     kind: ClassDefinition
     after: ClassDefinition
@@ -101,7 +102,7 @@ class Layer:
     name: str
     """"torch.nn.Linear"."""
     element: Value = ()
-    """The modules in a container."""
+    """The join of the modules in a container such as ModuleList; () otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,9 @@ class Function:
 
     definition: FunctionDefinition
     receiver: Value = ()
-    """The first argument of a bound method."""
+    """The first argument of a bound method; () for a function."""
     scope: dict[str, Value] | None = field(default=None, compare=False)
-    """Names of the function around it."""
+    """Variables of the functions around a nested one; None for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +132,21 @@ class ModuleObject:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A function, class or module outside of the project, by its qualified name."""
+    """A function, class or module outside of the project; `name` is its qualified name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """An instance of an external class, by its qualified name."""
+    """An instance of an external class; `name` is the qualified name of the class."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A bound method of a value that is not an instance of the project."""
+    """A bound method of a value that is not an instance of a class of the project."""
 
     receiver: Value
     name: str
@@ -153,10 +154,11 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nothing is known."""
+    """A value of which nothing is known."""
 
 
 Value = tuple[Any, ...]
+"""Abstract value: the alternatives, instances of the classes above, that it may be."""
 
 UNKNOWN: Value = (Unknown(),)
 TENSOR: Value = (Tensor(),)
@@ -174,7 +176,7 @@ SIZE: Value = (Plain("size"),)
 
 
 def literal(value: object) -> Value:
-    """Return a Python constant as a value."""
+    """Return the abstract value of a Python constant."""
     if value is None:
         return NONE
     if value is True:
@@ -183,14 +185,17 @@ def literal(value: object) -> Value:
 
 
 def with_fact(value: Value, dtype: str) -> Value:
-    """Return the value of an expression that was a tensor with such a dtype in a run."""
+    """Refine the value of an expression that was a tensor in a run.
+
+    `dtype` is the kind of its dtype in this run; "" if unknown.
+    """
     tensors = tuple(replace(one, proved=True) for one in value if isinstance(one, Tensor))
     unknown = any(isinstance(one, Unknown) for one in value)
     return tensors or ((Tensor(dtype=dtype),) if unknown else value)
 
 
 def join(*values: Value) -> Value:
-    """Return a value with the alternatives of all."""
+    """Return a value with the alternatives of all values; unknown if they are more than LIMIT."""
     first = values[0]
     if all(one is first or one == first for one in values[1:]):
         return first
@@ -203,7 +208,7 @@ def join(*values: Value) -> Value:
 
 
 def _add(found: list[Any], new: Any) -> None:
-    """Add an alternative; tensors, data, literals and containers are merged with their like."""
+    """Add the alternative `new` to `found`, or merge it with a similar one."""
     for number, old in enumerate(found):
         merged = _merge(old, new)
         if merged is not None:
@@ -213,7 +218,7 @@ def _add(found: list[Any], new: Any) -> None:
 
 
 def _merge(old: Any, new: Any) -> Any:
-    """Return one alternative for two; None where both must be kept."""
+    """Return one alternative that covers two; None if both must be kept."""
     if type(old) is not type(new):
         if isinstance(old, Literal) and isinstance(new, Plain) and old.kind == new.kind:
             return new
@@ -257,13 +262,13 @@ def _merge_mappings(old: Mapping, new: Mapping) -> Mapping:
 
 
 def join_all(values: Iterable[Value]) -> Value:
-    """Return the join of the values that are not empty; empty if there are none."""
+    """Return the join of the values that are not (); () if all are."""
     present = [value for value in values if value]
     return join(*present) if present else ()
 
 
 def make_sequence(kind: str, items: Iterable[Value]) -> Value:
-    """Return a sequence of known elements."""
+    """Return a sequence of known elements; `kind` is "tuple", "list", "set" or "generator"."""
     parts = tuple(items)
     if len(parts) > 64:
         return (Sequence(kind, None, join_all(parts)),)
@@ -271,12 +276,12 @@ def make_sequence(kind: str, items: Iterable[Value]) -> Value:
 
 
 def sequence_of(element: Value, kind: str = "list") -> Value:
-    """Return a sequence of unknown length."""
+    """Return a sequence of unknown length; `element` is the join of its elements."""
     return (Sequence(kind, None, element),)
 
 
 def weakened(value: Value) -> Value:
-    """Return a value whose tensors and data are likely, not proved."""
+    """Return a value with its tensors and data marked as not proved."""
     if any(isinstance(one, Tensor | Data) and one.proved for one in value):
         return tuple(
             replace(one, proved=False) if isinstance(one, Tensor | Data) else one for one in value
@@ -290,12 +295,12 @@ def tensors_in(value: Value) -> list[Tensor]:
 
 
 def data_in(value: Value) -> list[Data]:
-    """Return the alternatives that depend on data and are Python values."""
+    """Return the alternatives that are Python values and depend on data."""
     return [one for one in value if isinstance(one, Data)]
 
 
 def is_tensor(value: Value) -> bool:
-    """Return whether a value is a tensor in every alternative."""
+    """Return whether every alternative is a tensor."""
     return bool(value) and all(isinstance(one, Tensor) for one in value)
 
 
@@ -305,17 +310,17 @@ def is_proved(value: Value) -> bool:
 
 
 def is_unknown(value: Value) -> bool:
-    """Return whether nothing is known in some alternative."""
+    """Return whether some alternative is unknown."""
     return not value or any(isinstance(one, Unknown) for one in value)
 
 
 def without_none(value: Value) -> Value:
-    """Return the alternatives other than None."""
+    """Return the alternatives of a value other than None."""
     return tuple(one for one in value if not (isinstance(one, Literal) and one.value is None))
 
 
 def only_none(value: Value) -> Value:
-    """Return a value known to be None; empty if it cannot be."""
+    """Return the value None if an alternative can be None; else ()."""
     return NONE if any(may_be_none(one) for one in value) else ()
 
 
@@ -346,10 +351,10 @@ def constant_of(node: ast.expr) -> Value:
 
 
 def data_only(value: Value) -> Value:
-    """Return the alternatives that are numbers which the graph does not know."""
+    """Return a value with only the alternatives that are Python values and depend on data."""
     return tuple(one for one in value if isinstance(one, Data))
 
 
 def is_plain(value: Value) -> bool:
-    """Return whether all alternatives are values of Python that do not depend on data."""
+    """Return whether all alternatives are Python values that do not depend on data."""
     return all(isinstance(one, Plain | Literal) for one in value)
