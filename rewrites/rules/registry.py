@@ -15,7 +15,7 @@ from fullgraph.rewrites.rule import Rule
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Return all rules in order of their codes, found by listing this folder."""
+    """Return all rules, sorted by code; the modules of this folder define them."""
     folders = pkgutil.iter_modules([str(Path(__file__).parent)])
     rules = rules_of_topics(tuple(info.name for info in folders if info.ispkg))
     codes = [rule.code for rule in rules]
@@ -25,7 +25,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 @cache
 def rules_of_topics(topics: tuple[str, ...]) -> tuple[Rule, ...]:
-    """Return the rules of some topics in order of their codes; the others are not loaded."""
+    """Return the rules in some folders, sorted by code, without importing other rules."""
     found = []
     for topic in topics:
         package = f"{__name__.rpartition('.')[0]}.{topic}"
@@ -36,7 +36,7 @@ def rules_of_topics(topics: tuple[str, ...]) -> tuple[Rule, ...]:
 
 
 def _with_documentation(module: ModuleType) -> Rule:
-    """Return a module's rule with its documentation from the docstring."""
+    """Return the rule of a module, with the module's docstring as its documentation."""
     rule: Rule = module.RULE
     doc = (module.__doc__ or "").strip()
     summary = doc.partition("\n")[0]
@@ -47,7 +47,10 @@ def _with_documentation(module: ModuleType) -> Rule:
 def select_rules(
     rules: Iterable[Rule], select: Collection[str], ignore: Collection[str]
 ) -> list[Rule]:
-    """Return rules with a prefix in `select` (all if empty), but none in `ignore`."""
+    """Return the rules whose code or name starts with a prefix in `select` and none in `ignore`.
+
+    An empty `select` selects all rules.
+    """
     return [
         rule
         for rule in rules

@@ -295,7 +295,7 @@ class Interpreter(Statements):
         return found if found is not None else self._attribute_of_body(kind, name)
 
     def _attribute_of_body(self, kind: ClassDefinition, name: str) -> Value | None:
-        """Return an attribute that a class body assigns or annotates, own or of a base; else None."""
+        """Return an attribute that the body of the class or of a base assigns or annotates."""
         for one in kind.order:
             if isinstance(one, str):
                 continue

@@ -83,7 +83,7 @@ class MethodCalls(ExternalCalls):
     def _method_of_unknown(
         self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
-        """Return the result of a method of an unknown value; unknown if not only tensors have it."""
+        """Return the result of a method of an unknown value: a tensor's if only tensors have it."""
         if name not in ONLY_TENSOR_METHODS:
             self.call_unknown(args, keywords, node)
             return UNKNOWN

@@ -61,7 +61,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _rewrite_assertion(
     site: Site, line: cst.SimpleStatementLine, check: cst.Assert
 ) -> Rewrite | Refusal | None:
-    """Return the rewrite of an `assert` statement, or a refusal."""
+    """Return the rewrite of an `assert` statement, or a refusal; None if it needs none."""
     holds, message = _tensor_condition(site, check.test), _constant_text(check.msg)
     if holds is None:
         return _UNKNOWN
@@ -134,7 +134,7 @@ def _assert_async_line(
 
 
 def _constant_text(message: cst.BaseExpression | None) -> str:
-    """Return the parts of a message that are literals, with "..." for the others."""
+    """Return the text of a message, with "..." for parts that are not literals; "" for None."""
     if isinstance(message, cst.FormattedString):
         parts = [
             part.value if isinstance(part, cst.FormattedStringText) else "..."
@@ -155,8 +155,10 @@ def _string_value(message: cst.BaseExpression) -> str | None:
 def _tensor_condition(
     site: Site, test: cst.BaseExpression, *, negated: bool = False
 ) -> cst.BaseExpression | None:
-    """Return a 0-d tensor that is true where `test` is (`negated`: is not); None if there is
-    none."""
+    """Return a condition as an expression for a 0-d bool tensor, or None if there is none.
+
+    With `negated`, the tensor has the opposite truth value.
+    """
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return _tensor_condition(site, test.expression, negated=not negated)
     if isinstance(test, cst.BooleanOperation):
@@ -179,7 +181,10 @@ def _tensor_condition(
 def _tensor_of_condition(
     site: Site, test: cst.BaseExpression
 ) -> tuple[cst.BaseExpression, bool] | None:
-    """Return the tensor whose truth a condition needs, and whether its dtype is bool."""
+    """Return the 0-d tensor whose truth value is the condition's, and whether its dtype is bool.
+
+    None if there is none.
+    """
     seen = site.observed(test)
     if seen is not None and seen.is_tensor:
         return (test, seen.dtypes == {"bool"}) if seen.dims == {0} else None
@@ -196,7 +201,10 @@ def _tensor_of_condition(
 
 
 def _tensor_of_call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, bool] | None:
-    """Return the tensor for a call that returns a bool, and whether its dtype is bool."""
+    """Return a 0-d tensor for a call that returns a bool, and whether its dtype is bool.
+
+    None if the call has no such form.
+    """
     if (inner := strip_item(site, call)) is not call:
         return _tensor_of_condition(site, inner)
     torch = site.document.imported_name("torch") or "torch"

@@ -67,6 +67,6 @@ CHECKED = frozenset(
         C.NUMPY_SCALAR, C.NUMPY, C.TEXT, C.EXCEPTION, C.PRINT, C.WARNING, C.CALL, C.BUILTIN,
     )
 )  # fmt: skip
-"""What may break inside a check."""
+"""Categories of the causes that may be inside a check."""
 
 RULE = Rule("FG101", "outline-check", CHECKED, rewrite)

@@ -61,7 +61,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _is_exact_in_float32(site: Site, condition: cst.BaseExpression) -> bool:
-    """Return whether a comparison gives the same in float32 as in Python's float64."""
+    """Return whether a comparison has the same result in float32 as in Python's float64."""
     literals = [one for one in walk(condition) if isinstance(one, cst.Float)]
     names = [one for one in walk(condition) if isinstance(one, cst.Name | cst.Attribute)]
     numbers = [seen for one in names if (seen := site.observed(one)) is not None and seen.is_number]
@@ -69,7 +69,7 @@ def _is_exact_in_float32(site: Site, condition: cst.BaseExpression) -> bool:
 
 
 def _is_named(site: Site, call: cst.Call) -> bool:
-    """Return whether a number is assigned to a name; FG301 handles conditions."""
+    """Return whether the call's result is assigned; FG301 handles calls inside conditions."""
     return isinstance(site.document.parent(call), cst.Assign)
 
 

@@ -48,7 +48,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     selection = WhereWriter(site, random=True)
 
     def edits(node: Node, condition: Predicate) -> dict[cst.CSTNode, Replacement] | None:
-        """Return the edits of a branch that draws random numbers; None if it draws none."""
+        """Return the edits of an `if` whose branch draws random numbers; None if none does."""
         calls = branch_draws(site, node, condition)
         if not calls:
             return None

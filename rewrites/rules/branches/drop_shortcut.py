@@ -87,7 +87,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _wanted_value(node: cst.If | cst.IfExp) -> bool | None:
-    """Return the value of the condition that selects the branch which is right in any case."""
+    """Return the value of the condition that selects the branch to keep: the general one.
+
+    None if neither branch is a shortcut of the other.
+    """
     if isinstance(node, cst.IfExp):
         shortcuts = [_is_constant(node.body), _is_constant(node.orelse)]
         return shortcuts[1] if any(shortcuts) and not all(shortcuts) else False
@@ -107,7 +110,7 @@ def _is_constant(node: cst.BaseExpression) -> bool:
 def _drop_operand(
     site: Site, found: ConditionOperand, node: cst.If | cst.IfExp, value: bool
 ) -> dict[cst.CSTNode, Replacement] | None:
-    """Return the edits that give the operand a constant value; None where a block gets empty."""
+    """Return the edits that replace the operand by `value`; None if they would empty a block."""
     inner: cst.CSTNode = found.operand
     for operator in found.path:
         if isinstance(operator, cst.UnaryOperation):

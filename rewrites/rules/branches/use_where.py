@@ -56,7 +56,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     selection = WhereWriter(site)
 
     def edits(node: Node, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
-        """Return the edits that write the branch with `torch.where`."""
+        """Return the edits that replace an `if` by `torch.where`."""
         selection.choice(condition).require_pure(condition.tensor)
         return edits_for_branch(selection, node, condition)
 

@@ -109,7 +109,10 @@ def _rewrite_gather(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> R
 def _arguments_by_name(
     call: cst.Call, names: tuple[str, ...]
 ) -> dict[str, cst.BaseExpression] | None:
-    """Return the arguments by parameter name; None if some are starred or unknown."""
+    """Return the arguments by parameter name; None if one is starred or unknown.
+
+    `names` are the parameters in order. `async_op=False` is left out.
+    """
     given: dict[str, cst.BaseExpression] = {}
     for place, arg in enumerate(call.args):
         name = arg.keyword.value if arg.keyword is not None else names[min(place, len(names) - 1)]
@@ -129,7 +132,7 @@ def _is_default(site: Site, group: cst.BaseExpression | None) -> bool:
 
 
 def _spelling_of(site: Site, module: str, alias: str, name: str) -> str:
-    """Return how this file spells `name` of a module, once the module is imported."""
+    """Return how this file writes `name` of a module, under `alias` if it is not imported yet."""
     known = (one for one, meaning in site.document.imports.items() if meaning == module)
     return f"{next(known, alias)}.{name}"
 

@@ -51,7 +51,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _remove_handle(
     site: Site, call: cst.Call, waiting: cst.Call
 ) -> dict[cst.CSTNode, Replacement] | str:
-    """Return the edits that call `waiting` and remove the waits, or the reason of a refusal."""
+    """Return the edits that replace the call by `waiting` and remove `wait()`; else a reason.
+
+    `waiting` is the call without `async_op=True`; the reason is that of a refusal.
+    """
     document = site.document
     parent = document.parent(call)
     match parent:
@@ -75,7 +78,7 @@ def _remove_handle(
 
 
 def _remove_waits(site: Site, name: cst.Name) -> dict[cst.CSTNode, Replacement] | str:
-    """Return the edits that remove the statements `work.wait()`, or the reason of a refusal."""
+    """Return the edits that remove the statements `name.wait()`, or the reason of a refusal."""
     known = find_definitions(site.document, name)
     uses = known.uses(name) if known is not None else []
     edits: dict[cst.CSTNode, Replacement] = {}
@@ -92,9 +95,10 @@ def _remove_waits(site: Site, name: cst.Name) -> dict[cst.CSTNode, Replacement] 
 def _remove_wait_loop(
     site: Site, name: cst.Name, append: cst.CSTNode
 ) -> dict[cst.CSTNode, Replacement] | str:
-    """Return the edits that remove `for work in works: work.wait()`, or a reason.
+    """Return the edits that remove loops `for work in name: work.wait()`, or a refusal's reason.
 
-    The list remains, and stays empty."""
+    `append` is the call that adds the handle to the list `name`, which stays, but empty.
+    """
     known = find_definitions(site.document, name)
     bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
     uses = [use for one in bindings for use in known.uses(one)] if known is not None else []
@@ -111,7 +115,10 @@ def _remove_wait_loop(
 
 
 def _removable_line(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleStatementLine | None:
-    """Return the line of `use` if it matches `shape` and is not alone in its block."""
+    """Return the statement of `use` if it matches `shape` and can be removed, or None.
+
+    It cannot be removed if it is alone in its block.
+    """
     line = site.document.statement(use)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
         return None
@@ -121,7 +128,7 @@ def _removable_line(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleState
 
 
 def _is_async(site: Site, call: cst.Call) -> bool:
-    """Return whether a collective is called with `async_op=True`."""
+    """Return whether a call is that of a collective with `async_op=True`."""
     named = site.callee_name(call).startswith("torch.distributed.")
     return named and any(m.matches(arg, _ASYNC) for arg in call.args)
 

@@ -49,7 +49,7 @@ _OLD = {
     "torch.BoolTensor": ', dtype=torch.bool, device="cpu"',
     "torch.Tensor": "",
 }
-"""Classes that make tensors of a size, and what `torch.empty` needs to make the same."""
+"""Legacy constructors, and the options with which `torch.empty` makes the same tensor."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -64,7 +64,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             return Refusal("it takes more than `requires_grad`")
         if not isinstance(option.value, cst.Name) or option.value.value != "False":
             return Refusal("with `requires_grad=True` it makes a new leaf for autograd")
-    sized, assumes = _sized_constructors(site)
+    sized, assumes = _replace_sized_constructors(site)
     if _requires_no_grad(site, tensor.value):
         new, why = tensor.value, "The wrapper does nothing since torch 0.4."
         inside = [one for one in sized if one in set(walk(new))]
@@ -85,7 +85,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _requires_no_grad(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether a value is certainly a number, or a tensor without `requires_grad`."""
+    """Return whether a value is known to be a number or a tensor without `requires_grad`."""
     seen = site.observed(node)
     if seen is not None and (
         seen.is_number or (seen.is_tensor and not _can_require_grad(seen.dtypes))
@@ -106,7 +106,7 @@ def _requires_no_grad(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _makes_constant(site: Site, call: cst.Call) -> bool:
-    """Whether a call returns a new tensor that requires no gradient."""
+    """Return whether a call is known to return a tensor that requires no gradient."""
     named = site.callee_name(call)
     if any(arg.keyword is not None and arg.keyword.value == "requires_grad" for arg in call.args):
         return False
@@ -125,10 +125,13 @@ def _can_require_grad(dtypes: frozenset[str]) -> bool:
     return any("float" in dtype or "complex" in dtype for dtype in dtypes)
 
 
-def _sized_constructors(
+def _replace_sized_constructors(
     site: Site,
 ) -> tuple[dict[cst.CSTNode, cst.BaseExpression], tuple[str, ...]]:
-    """Return the replacements of old constructors with a size, and their assumptions."""
+    """Return replacements for legacy constructors called with a `torch.Size`, and assumptions.
+
+    Such a call is `torch.FloatTensor(x.size())`.
+    """
     function = site.document.function(site.node)
     made: dict[cst.CSTNode, cst.BaseExpression] = {}
     assumes: dict[str, None] = {}

@@ -49,7 +49,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _calls_in(statement: cst.CSTNode) -> list[cst.Call]:
-    """Return the calls in a statement."""
+    """Return all calls in a statement."""
 
     class Find(cst.CSTVisitor):
         """Visitor that collects calls."""

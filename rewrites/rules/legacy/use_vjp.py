@@ -67,8 +67,9 @@ class GradientCall:
     output: cst.BaseExpression
     input: str
     cotangent: cst.BaseExpression | None
+    """Value of `grad_outputs=`; None for ones."""
     create_graph: cst.BaseExpression | None
-    """None or an expression without effects."""
+    """Value of `create_graph=`, an expression without side effects; None if not given."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -113,7 +114,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _parse_gradient_call(site: Site, call: cst.Call) -> GradientCall | Refusal:
-    """Return the arguments of the call, or a refusal."""
+    """Return the arguments of a `torch.autograd.grad` call, or a refusal if not supported."""
     given: dict[str, cst.BaseExpression] = {}
     for position, arg in enumerate(call.args):
         key = arg.keyword.value if arg.keyword else _PARAMETERS[min(position, 5)]
@@ -145,14 +146,14 @@ def _parse_gradient_call(site: Site, call: cst.Call) -> GradientCall | Refusal:
 
 
 def _only_item(value: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return a value, or the only item of a list or tuple; None if there are several."""
+    """Return the only item of a list or tuple, None if it has several; other values unchanged."""
     if not isinstance(value, cst.List | cst.Tuple):
         return value
     return value.elements[0].value if len(value.elements) == 1 else None
 
 
 def _name_requiring_grad(line: cst.CSTNode) -> str:
-    """Return the name of the tensor that a statement makes require a gradient; else ""."""
+    """Return the variable whose `requires_grad` a statement sets; "" for other statements."""
     match line:
         case (
             cst.SimpleStatementLine(
@@ -171,7 +172,7 @@ def _name_requiring_grad(line: cst.CSTNode) -> str:
 def _dependent_statements(
     lines: Sequence[cst.CSTNode], gradient_call: GradientCall
 ) -> list[cst.CSTNode]:
-    """Return the statements on which the output depends and which depend on the input."""
+    """Return the statements by which the call's output is computed from its input."""
     reached = {gradient_call.input}
     for line in lines:
         if names_read(line) & reached:
@@ -193,7 +194,10 @@ def _refusal_reason(
     steps: Sequence[cst.CSTNode],
     others: Sequence[cst.CSTNode],
 ) -> str:
-    """Return why the steps cannot become a function; "" if they can."""
+    """Return why the statements `steps` cannot be moved into a function; "" if they can.
+
+    `line` is the statement of the call, `others` are the other statements before it.
+    """
     own = set(names_bound(*steps))
     odd = sorted(n for n in (*own, *names_mutated(*steps)) if "." in n or n not in own)
     if odd:
@@ -228,7 +232,7 @@ def _cotangent_reads(gradient_call: GradientCall) -> frozenset[str]:
 
 
 def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits after which a statement no longer creates an autograd leaf."""
+    """Return the edits of a statement that make it create no autograd leaf."""
     if _name_requiring_grad(line):
         return {line: cst.RemoveFromParent()}
     edits: dict[cst.CSTNode, Replacement] = {}
@@ -252,7 +256,7 @@ def _vjp_statements(
     gradient_call: GradientCall,
     steps: Sequence[cst.CSTNode],
 ) -> list[cst.BaseStatement]:
-    """Return the function of the steps, the call of `vjp`, and the edited statement."""
+    """Return a function with the statements `steps`, the call of `vjp`, and the edited `line`."""
     unused_name = site.document.unused_name
     output = dotted_name(gradient_call.output) or unused_name("output")
     function, pullback = unused_name(f"{output.rpartition('.')[2]}_of"), unused_name("pullback")
@@ -284,7 +288,10 @@ def _vjp_statements(
 def _unpacked_gradient(
     document: Document, call: cst.Call, gradient: cst.BaseExpression
 ) -> tuple[cst.CSTNode, cst.CSTNode]:
-    """Return the node that takes the only item of a call's result, and its replacement."""
+    """Return the node that unpacks the result of `call`, a tuple of one, and its replacement.
+
+    If no node unpacks it, `call` itself is replaced by a tuple.
+    """
     parent = document.parent(call)
     match parent:
         case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer("0")))]):

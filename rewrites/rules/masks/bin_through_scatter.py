@@ -92,7 +92,7 @@ def _torch_name(site: Site) -> str:
 
 
 def _is_below(site: Site, tensor: cst.BaseExpression, length: cst.BaseExpression) -> bool:
-    """Return whether all elements of a tensor are certainly from 0 to `length - 1`."""
+    """Return whether the elements of a variable are known to be from 0 to `length - 1`."""
     known = find_definitions(site.document, tensor)
     if known is None or not isinstance(tensor, cst.Name):
         return False
@@ -105,7 +105,7 @@ def _is_below(site: Site, tensor: cst.BaseExpression, length: cst.BaseExpression
 
 
 def _is_value_below(site: Site, value: cst.BaseExpression, length: cst.BaseExpression) -> bool:
-    """Return whether all elements of an expression are certainly from 0 to `length - 1`."""
+    """Return whether the elements of an expression are known to be from 0 to `length - 1`."""
     code = site.document.code
     if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Modulo):
         return code(value.right) == code(length)

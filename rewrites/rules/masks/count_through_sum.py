@@ -71,7 +71,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _count_nonzero(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the expression that counts the true elements of a mask."""
+    """Return an expression for the number of nonzero elements of a mask."""
     seen = site.observed(mask)
     if seen is not None and seen.dtypes == {"bool"}:
         return build_expression("{mask}.sum()", mask=mask)
@@ -80,12 +80,12 @@ def _count_nonzero(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _distinct_elements(site: Site, call: cst.Call) -> NonzeroIndices:
-    """Return the distinct elements of a tensor as a set of indices."""
+    """Return the result of a `unique` call in the form of nonzero indices."""
     return NonzeroIndices(call, 1, False, call, True, (call,), False)
 
 
 def _count_distinct(site: Site, call: cst.Call) -> cst.BaseExpression:
-    """Return the expression that counts where the sorted tensor changes, plus one."""
+    """Return an expression for the number of distinct elements of the tensor of a `unique` call."""
     tensor = call.args[0].value if call.args else cst.ensure_type(call.func, cst.Attribute).value
     seen = site.observed(tensor)
     flat = "" if seen is not None and seen.dims == {1} else ".flatten()"

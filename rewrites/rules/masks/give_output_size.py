@@ -49,7 +49,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _repeated_dimension(call: cst.Call) -> int:
-    """Return the repeated dimension; 0 if it is not given, when there is only one."""
+    """Return the dimension that a `repeat_interleave` call repeats; 0 without a literal `dim=`."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == "dim":
             return arg.value.evaluated_value if isinstance(arg.value, cst.Integer) else 0

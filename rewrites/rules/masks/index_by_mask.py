@@ -111,7 +111,11 @@ def _rewrite_all(
     mask: cst.BaseExpression | None,
     edits: dict[cst.CSTNode, Replacement],
 ) -> Rewrite | Refusal:
-    """Rewrite all reads and assignments at full shape, or return a refusal."""
+    """Rewrite all reads and assignments through the indices to the full shape.
+
+    `found` are these reads; `mask` is the mask's variable, None to use the mask of each read.
+    `edits` are the edits of other uses, which are added to. Returns a refusal if one fails.
+    """
     assumes: list[str] = []
     covered: set[cst.CSTNode] = set()
     for one in found:
@@ -145,15 +149,16 @@ def _rewrite_all(
 
 @dataclass(frozen=True, eq=False)
 class IndicesUse:
-    """Use of indices that the mask can replace."""
+    """Expression that uses the indices, and can use the mask instead."""
 
     node: cst.BaseExpression
     kind: str
-    """"count", "any", "none", "fill", or "" where the mask replaces the indices unchanged."""
+    """"count", "any" (index), "none" (no index), "fill" (`index_fill`); "" if the mask can replace
+    the indices without another change."""
 
 
 def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
-    """Return the subscripts that use the indices, and their other uses."""
+    """Return the subscripts in which the indices are used, and all other uses of them."""
     known = find_definitions(site.document, site.node)
     assign = next(
         (n for n in site.document.ancestors(site.node) if isinstance(n, cst.Assign)), None
@@ -183,7 +188,7 @@ def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpr
 
 
 def _replaceable_use(site: Site, use: cst.BaseExpression) -> IndicesUse | None:
-    """Return a use that the mask can replace; None if it needs the indices."""
+    """Return a use of the indices that can use the mask instead; None if it cannot."""
     found, document = find_indices(site), site.document
     if found is None or found.dims != 1 or not (found.bound or use is site.node):
         return None
@@ -219,7 +224,7 @@ _FILLS = {"index_fill": "masked_fill", "index_fill_": "masked_fill_"}
 
 
 def _mask_expression(site: Site, asked: IndicesUse, mask: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the expression of the mask that replaces a use of the indices."""
+    """Return the expression with the mask that replaces a use of the indices."""
     match asked.kind:
         case "count":
             return build_expression("{mask}.sum()", mask=mask)
@@ -243,14 +248,14 @@ def _mask_expression(site: Site, asked: IndicesUse, mask: cst.BaseExpression) ->
 
 
 def _mask_of(site: Site) -> cst.BaseExpression:
-    """Return the mask whose indices the site computes."""
+    """Return the mask whose nonzero indices the site's expression computes."""
     found = find_indices(site)
     assert found is not None
     return found.truth
 
 
 def _is_target(site: Site, node: cst.CSTNode) -> bool:
-    """Whether a node is the target of an assignment."""
+    """Return whether a node is a target of an assignment."""
     parent = site.document.parent(node)
     if not isinstance(parent, cst.AssignTarget):
         return False

@@ -52,7 +52,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if known is None or found is None or not isinstance(found[0].target, cst.Name):
         return None
     loop, line = found
-    index = _Index(site, known)
+    index = _IndexUses(site, known)
     if not index.follow(cst.ensure_type(loop.target, cst.Name)):
         return Refusal(f"`{index.elsewhere}` takes the index itself")
     if not index.selects:
@@ -78,7 +78,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _find_loop(
     site: Site, known: Definitions, call: cst.Call
 ) -> tuple[cst.For, cst.CSTNode | None] | None:
-    """Return the loop over the indices, and the line that gives them a name, if one does."""
+    """Return the loop over the indices that `call` computes, or None if there is none.
+
+    The second value is the statement that assigns them to a variable; None if none does.
+    """
     document = site.document
     node = _outermost(site, call)
     parent = document.parent(node)
@@ -97,7 +100,7 @@ def _find_loop(
 
 
 def _outermost(site: Site, node: cst.CSTNode) -> cst.CSTNode:
-    """Return the outermost expression with the same indices: `x.nonzero().flatten().tolist()`."""
+    """Return the outermost expression with the indices of `node`: `x.nonzero().tolist()`."""
     document = site.document
     while True:
         parent = document.parent(node)
@@ -112,21 +115,21 @@ def _outermost(site: Site, node: cst.CSTNode) -> cst.CSTNode:
 
 
 @dataclass
-class _Index:
-    """Uses of a loop's index, with what stands there when it is a Python number."""
+class _IndexUses:
+    """Edits of the uses of a loop's index, after which it can be a Python number."""
 
     site: Site
     known: Definitions
     edits: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
     modules: cst.BaseExpression | None = None
-    """The list of modules or parameters that it indexes."""
+    """The list of modules or parameters that the index indexes; None if there is none."""
     selects: bool = False
-    """Whether a tensor is compared with it or indexed by it, so that a round may find nothing."""
+    """Whether the index is compared or indexes a tensor, so that an iteration may do nothing."""
     elsewhere: str = ""
-    """The code of a use that needs the tensor."""
+    """The code of a use that needs the index as a tensor; "" if there is none."""
 
     def follow(self, name: cst.Name) -> bool:
-        """Follow all uses of a name; return whether a number can take its place in each."""
+        """Edit all uses of a variable; return whether each can use a Python number instead."""
         return all(self._follow_use(use, name.value) for use in self.known.uses(name))
 
     def _follow_use(self, use: cst.CSTNode, name: str) -> bool:
@@ -159,7 +162,10 @@ class _Index:
         return self._stop(parent)
 
     def _follow_subscript(self, use: cst.CSTNode, node: cst.CSTNode, single: bool) -> bool:
-        """Look at what the index is the index of."""
+        """Edit the subscript that `node`, the index, is in; return whether a number can be used.
+
+        `single` says whether the index is a tensor with one dimension.
+        """
         document = self.site.document
         element = document.parent(document.parent(node))
         subscript = document.parent(element)

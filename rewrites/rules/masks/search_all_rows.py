@@ -83,7 +83,10 @@ def rewrite(site: Site) -> Rewrite | None:
 def _find_result_list(
     site: Site, loop: cst.For, choice: HitBranch
 ) -> tuple[cst.CSTNode, cst.Call] | None:
-    """Return where results are appended to a list, and where the list is stacked; else None."""
+    """Return the statement that creates the list of results, and the call that stacks it.
+
+    None if the loop does not append its results to one list.
+    """
     document = site.document
     known = find_definitions(document, loop)
     appends = [one for one in walk(choice.statement) if _is_append(one)]
@@ -113,7 +116,7 @@ def _find_result_list(
 
 
 def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: FirstMatch) -> bool:
-    """Return whether the loop only searches rows, and compares them only with numbers."""
+    """Return whether the loop only searches the rows of a matrix, and reads no other tensor."""
     assert asked.choice is not None
     rows = site.observed(loop.iter)
     names = {one.value for one in walk(found.mask) if isinstance(one, cst.Name)}
@@ -137,7 +140,7 @@ def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: Fir
 
 
 def _is_row(node: cst.CSTNode, loop: cst.For) -> bool:
-    """Return whether a node is the loop's variable."""
+    """Return whether a node is a use of the loop's variable."""
     target = loop.target
     return (
         isinstance(node, cst.Name) and isinstance(target, cst.Name) and node.value == target.value

@@ -36,7 +36,7 @@ from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 _SAME = ("mean", "sum", "prod", "max", "min", "amax", "amin")
-"""Reductions of a whole array that tensors have too."""
+"""Reductions of a whole array that are also methods of tensors."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -59,7 +59,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _keep_number(
     site: Site, node: cst.BaseExpression, array: cst.BaseExpression, conversion: str
 ) -> Rewrite | Refusal:
-    """Return the rewrite that uses `array`'s number as a tensor, or a refusal."""
+    """Return the rewrite that keeps the number in `array` as a 0-d tensor, or a refusal.
+
+    `node` is the expression that takes the number out; `conversion` is "item", "int" or "float".
+    """
     seen = site.observed(array)
     names = {name.removeprefix("numpy.") for name in seen.types} if seen is not None else set()
     dtype = getattr(torch, names.pop(), None) if len(names) == 1 else None
@@ -97,7 +100,7 @@ def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _tensor_expression(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return `x.mean()` for `np.mean(x.cpu().numpy())`; None if there is no such form."""
+    """Return `x.mean()` for `np.mean(x.cpu().numpy())`; None for an array of another form."""
     name = site.callee_name(array).removeprefix("numpy.")
     match array:
         case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=inner, keyword=None)]):

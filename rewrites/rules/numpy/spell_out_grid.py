@@ -61,7 +61,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _grid_call(
     np: str, ranges: list[cst.Slice], sparse: bool, separated: bool
 ) -> cst.BaseExpression:
-    """Return the call that Dynamo traces for the grid of `ranges`."""
+    """Return a call that Dynamo traces for the grid of `ranges`.
+
+    `np` is the name of NumPy in the file; `separated` says whether the axes are unpacked.
+    """
     names = {f"n{i}": one.upper for i, one in enumerate(ranges) if one.upper is not None}
     if len(ranges) == 1:
         return _range_call(np, ranges[0])
@@ -89,7 +92,7 @@ def _is_zero(node: cst.BaseExpression | None) -> bool:
 
 
 def _is_unpacked(site: Site, node: cst.Subscript) -> bool:
-    """Return whether the grid is unpacked into names by the same assignment."""
+    """Return whether the grid's axes are unpacked by the statement that makes it."""
     match site.document.parent(node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple())]):
             return True
@@ -97,7 +100,7 @@ def _is_unpacked(site: Site, node: cst.Subscript) -> bool:
 
 
 def _is_int(site: Site, node: cst.BaseExpression) -> bool | None:
-    """Whether a bound is an int; None if that is unknown."""
+    """Return whether a bound is an int; None if unknown."""
     if isinstance(node, cst.Integer):
         return True
     if isinstance(node, cst.Float | cst.Imaginary):

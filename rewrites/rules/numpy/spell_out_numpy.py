@@ -45,7 +45,7 @@ _NAMES = {
     "permute_dims": "transpose",
     "pow": "power",
 }
-"""The names of the array API standard, and those that NumPy always had."""
+"""NumPy's older names of functions, by their names in the array API standard."""
 _NAN = {"nansum": ("sum", "0"), "nanprod": ("prod", "1"), "nancumsum": ("cumsum", "0")}
 _NAN |= {"nancumprod": ("cumprod", "1")}
 _WHY = "Functions of NumPy that are traced do the same."
@@ -67,7 +67,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refusal | None:
-    """Return an equivalent of a NumPy call that Dynamo traces, a refusal, or None."""
+    """Return an equivalent of a NumPy call that Dynamo traces, or a refusal.
+
+    None if the function `name` has no known equivalent.
+    """
     if not isinstance(call.func, cst.Attribute):
         return None
     np = site.document.code(call.func.value)

@@ -68,7 +68,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _find_bar(site: Site) -> cst.Call | None:
-    """Return the call that makes the bar of the site's statement, or of the loop around it."""
+    """Return the call that creates the progress bar used at the site or around it, or None."""
     if not any(name in site.document.text for name in ("tqdm", "rich")):
         return None
     function = site.document.function(site.node)
@@ -96,7 +96,7 @@ def _callee(site: Site, call: cst.Call) -> str:
 
 
 def _assigned_bars(site: Site, function: cst.FunctionDef) -> dict[str, cst.Call]:
-    """Return the first bar that each variable of a function is made as."""
+    """Return the calls that create progress bars, by the variable they are first assigned to."""
     found: dict[str, cst.Call] = {}
     for one in walk(function):
         match one:
@@ -108,7 +108,7 @@ def _assigned_bars(site: Site, function: cst.FunctionDef) -> dict[str, cst.Call]
 
 
 def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that take a bar away. Raises NotApplicable."""
+    """Return the edits that remove a progress bar. Raises NotApplicable if it is needed."""
     document, parent = site.document, site.document.parent(call)
     iterable = _iterable_of(site, call)
     if isinstance(parent, cst.WithItem):
@@ -117,7 +117,7 @@ def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
         if len(block.items) > 1:
             raise NotApplicable("the block enters more than that")
         name = parent.asname.name if parent.asname is not None else None
-        uses = _uses(site, call, name, iterable)
+        uses = _edits_of_uses(site, call, name, iterable)
         if not isinstance(block.body, cst.IndentedBlock):
             raise NotApplicable("the block is on the line of its `with`")
         kept = [one for one in block.body.body if uses.get(one) is not cst.RemoveFromParent()]
@@ -125,7 +125,7 @@ def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
             raise NotApplicable("nothing would be left of its block")
         return {block: inline_block(block, [replace_nodes(one, uses) for one in kept])}
     if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
-        uses = _uses(site, call, parent.targets[0].target, iterable)
+        uses = _edits_of_uses(site, call, parent.targets[0].target, iterable)
         return {document.statement(parent): cst.RemoveFromParent(), **uses}
     if iterable is None:
         raise NotApplicable("it has no iterable")
@@ -133,7 +133,10 @@ def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
 
 
 def _iterable_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:
-    """Return what a bar iterates over; None if it only counts. Raises NotApplicable."""
+    """Return the iterable of a progress bar; None if it has none.
+
+    Raises NotApplicable if its arguments are unpacked.
+    """
     if any(arg.star for arg in call.args):
         raise NotApplicable("its arguments are unpacked")
     if _callee(site, call).rpartition(".")[2] in ("trange", "tnrange"):
@@ -147,10 +150,13 @@ def _iterable_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:
     return None
 
 
-def _uses(
+def _edits_of_uses(
     site: Site, call: cst.Call, name: cst.BaseExpression | None, iterable: cst.BaseExpression | None
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits of a named bar's uses. Raises NotApplicable where more is used."""
+    """Return the edits of the uses of a progress bar that is assigned to `name`.
+
+    Raises NotApplicable if a use does more than iterate over it or change its display.
+    """
     if name is None:
         return {}
     function = site.document.function(call)
@@ -186,7 +192,7 @@ def _uses(
 
 
 def _only_shows(statement: cst.CSTNode, name: str) -> bool:
-    """Return whether a statement only calls a method that changes what the bar shows."""
+    """Return whether a statement only calls a method that changes the bar's display."""
     match statement:
         case cst.SimpleStatementLine(
             body=[cst.Expr(value=cst.Call(func=cst.Attribute(value=bar, attr=method)))]

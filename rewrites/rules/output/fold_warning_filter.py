@@ -71,7 +71,7 @@ def rewrite(site: Site) -> Rewrite | None:
 
 
 def _filter_call(site: Site, statement: cst.CSTNode) -> cst.Call | None:
-    """Return the call of a statement that only sets a filter."""
+    """Return the call of a statement that only sets a warnings filter; None for others."""
     match statement:
         case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() as call)]) if (
             site.document.qualified_name(call.func) in _FILTERS
@@ -81,7 +81,7 @@ def _filter_call(site: Site, statement: cst.CSTNode) -> cst.Call | None:
 
 
 def _folded_arguments(site: Site, call: cst.Call) -> list[str] | None:
-    """Return the arguments of `catch_warnings` that set the same filter; None if none do."""
+    """Return the arguments of `catch_warnings` that set the filter of `call`; None if none can."""
     name = site.document.qualified_name(call.func).rpartition(".")[2]
     if name == "resetwarnings":
         return None

@@ -58,10 +58,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         timed = _timed_statements(site, function)
     except NotApplicable as error:
         return Refusal(str(error))
-    kept = {name for one in timed for name in _names_kept(one)}
-    state = {name.rpartition(".")[2] for name in kept if "." in name}
+    changed = {name for one in timed for name in _names_changed(one)}
+    state = {name.rpartition(".")[2] for name in changed if "." in name}
     return Rewrite(
-        _guards(site, timed),
+        _guard_statements(site, timed),
         "The compiled program measures no time; eager code does as before.",
         Applicability.UNSAFE,
         ("nobody needs times from inside the compiled program",),
@@ -70,8 +70,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _guards(site: Site, timed: list[_Statement]) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that guard the statements, neighbours together."""
+def _guard_statements(site: Site, timed: list[_Statement]) -> dict[cst.CSTNode, Replacement]:
+    """Return the edits that run the statements in eager only, adjacent ones under one `if`."""
     groups: list[list[_Statement]] = []
     for one in timed:
         block = site.document.parent(one)
@@ -95,7 +95,10 @@ def _reads_clock(site: Site, node: cst.CSTNode) -> bool:
 
 
 def _timed_statements(site: Site, function: cst.FunctionDef) -> list[_Statement]:
-    """Return the statements that only measure, keep or show times. Raises NotApplicable."""
+    """Return the statements that only measure, store or print times.
+
+    Raises NotApplicable if a time is used in another way.
+    """
     lines = list(_statements(site, function.body))
     timed: list[_Statement] = []
     times: set[str] = set()
@@ -106,10 +109,10 @@ def _timed_statements(site: Site, function: cst.FunctionDef) -> list[_Statement]
         and (times & names_read(one) or any(_reads_clock(site, inner) for inner in walk(one)))
     ]:
         for one in new:
-            if not _only_keeps(site, one):
+            if not _only_records_time(site, one):
                 raise NotApplicable("more than a statistic or a message reads the time")
             timed.append(one)
-            times |= _names_kept(one)
+            times |= _names_changed(one)
     bound_elsewhere = {name for one in lines if one not in timed for name in names_bound(one)}
     if bound_elsewhere & {name for one in timed for name in names_bound(one) if "." not in name}:
         raise NotApplicable("a variable holds more than times")
@@ -123,7 +126,7 @@ def _timed_statements(site: Site, function: cst.FunctionDef) -> list[_Statement]
 
 
 def _statements(site: Site, node: cst.CSTNode) -> Iterator[_Statement]:
-    """Yield the lines in a node; an `if` that only writes output is one statement."""
+    """Yield the statement lines in a node; an `if` with only output counts as one statement."""
     for child in node.children:
         output = isinstance(child, cst.If) and is_output_statement(site, child)
         if isinstance(child, cst.SimpleStatementLine) or (output and isinstance(child, cst.If)):
@@ -132,8 +135,8 @@ def _statements(site: Site, node: cst.CSTNode) -> Iterator[_Statement]:
             yield from _statements(site, child)
 
 
-def _names_kept(line: _Statement) -> set[str]:
-    """Return the variables and attributes that a line changes."""
+def _names_changed(line: _Statement) -> set[str]:
+    """Return the variables and attributes that a statement assigns or mutates."""
     if isinstance(line, cst.If):
         return set()
     names = {_base_name(target) for target in _targets(line)} | set(names_mutated(line))
@@ -148,14 +151,14 @@ def _targets(line: cst.SimpleStatementLine) -> tuple[cst.BaseExpression, ...]:
 
 
 def _base_name(target: cst.BaseExpression) -> str:
-    """Return the variable or attribute that a target is, or is an element of."""
+    """Return the dotted name of a target without subscripts: "self.t" for `self.t[0]`."""
     while isinstance(target, cst.Subscript):
         target = target.value
     return dotted_name(target)
 
 
-def _only_keeps(site: Site, line: _Statement) -> bool:
-    """Return whether a line assigns a number to a name, or keeps or shows one."""
+def _only_records_time(site: Site, line: _Statement) -> bool:
+    """Return whether a statement only assigns, appends or prints a time."""
     if isinstance(line, cst.If):
         return True
     if len(line.body) != 1 or is_output_statement(site, line):
@@ -175,7 +178,7 @@ def _only_keeps(site: Site, line: _Statement) -> bool:
 
 
 def _is_time(site: Site, value: cst.BaseExpression) -> bool:
-    """Return whether an expression is arithmetic on times and other plain numbers."""
+    """Return whether an expression is arithmetic on times and other Python numbers."""
     return all(
         _reads_clock(site, one)
         for one in walk(value)

@@ -76,6 +76,6 @@ WRITTEN = frozenset(
         C.CALL, C.BUILTIN, C.SKIPPED, C.C_EXTENSION, C.INTROSPECTION,
     )
 )  # fmt: skip
-"""What may break inside a statement that writes."""
+"""Categories of the causes that may be inside an output statement."""
 
 RULE = Rule("FG112", "outline-output", WRITTEN, rewrite)

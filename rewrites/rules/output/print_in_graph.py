@@ -81,11 +81,12 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 @dataclass
 class FormatString:
-    """Format string of a `print` call, with its values."""
+    """Format string for the arguments of a `print` call, and the values in it."""
 
     site: Site
     parts: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
+    """Code of each value, by the keyword that the format string uses."""
     assumes: list[str] = field(default_factory=list)
 
     def read_call(self, call: cst.Call) -> bool:
@@ -138,7 +139,10 @@ class FormatString:
         return self._add_value(piece.expression, form, printed=False)
 
     def _add_value(self, value: cst.BaseExpression, form: str, *, printed: bool) -> bool:
-        """Add one value; return whether the operator prints it as Python does."""
+        """Add one value; return whether the operator prints it as Python does.
+
+        `form` is its conversion and format, such as ":.2f"; `printed` is False in an f-string.
+        """
         if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item")), args=[])):
             value, printed = _receiver_of(value), False
             if form.startswith("!") or _dimensions_of(self.site, value) != {0}:
@@ -163,7 +167,7 @@ class FormatString:
         return True
 
     def _keyword_for(self, value: cst.BaseExpression) -> str:
-        """Return the keyword for a value: its name, or the last name in it."""
+        """Add a value under a new keyword made of its last name; return the keyword."""
         code = self.site.document.code(value)
         last = value.func if isinstance(value, cst.Call) else value
         last = last.attr if isinstance(last, cst.Attribute) else last
@@ -177,9 +181,10 @@ class FormatString:
 
 
 def _dimensions_of(site: Site, value: cst.BaseExpression) -> frozenset[int]:
-    """Return the numbers of dimensions of a tensor; empty if it is not known to be one.
+    """Return how many dimensions a tensor had in the run; empty if it is not known to be one.
 
-    Only names are observed inside an f-string; there a reduction shows that the value is 0-d."""
+    Inside an f-string, a run records only names; a reduction there is known to be 0-d.
+    """
     seen = observation_of(site, site.statement, value)
     if seen is not None:
         return seen.dims if seen.is_tensor else frozenset()
@@ -189,19 +194,19 @@ def _dimensions_of(site: Site, value: cst.BaseExpression) -> frozenset[int]:
 
 
 def _strip_reductions(value: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the tensor that a chain of reductions starts from."""
+    """Return `x` for `x.mean().sum()`: the expression without the reductions called on it."""
     while m.matches(value, _REDUCTION):
         value = _receiver_of(value)
     return value
 
 
 def _receiver_of(call: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the object whose method a call calls."""
+    """Return the expression on which a method is called."""
     return cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
 
 
 def _is_plain(value: cst.BaseExpression, seen: ValueSummary) -> bool:
-    """Return whether a value is a number, or a string that is not computed here."""
+    """Return whether a value is a number, None, or a string that is only read here."""
     if set(seen.types) <= {"str"}:
         return isinstance(value, cst.Name | cst.Attribute | cst.Subscript)
     return set(seen.types) <= {"int", "float", "bool", "NoneType"}

@@ -33,7 +33,7 @@ _CLONES = {
     "tuple": "tuple([each.clone() for each in {thing}])",
     "dict": "{{key: each.clone() for key, each in {thing}.items()}}",
 }
-"""Deep copies of containers of tensors."""
+"""Templates of deep copies of containers of tensors, by the type of the container."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:

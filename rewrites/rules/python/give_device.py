@@ -77,7 +77,7 @@ _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
 def _with_arguments(call: cst.Call, args: Sequence[cst.Arg]) -> cst.BaseExpression:
-    """Return `call` with other arguments, with the commas between them unchanged."""
+    """Return `call` with the arguments `args`, and commas where they lack them."""
     spelled = [
         arg.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
         if isinstance(arg.comma, cst.MaybeSentinel) and place < len(args) - 1
@@ -96,7 +96,7 @@ def _creates_tensor(site: Site, call: cst.Call) -> bool:
 
 
 def _unknown_reason(site: Site, call: cst.Call) -> str:
-    """Return why it is unknown whether a call creates tensors; "" if it is known."""
+    """Return why a call may create tensors that cannot be given a device; "" if it does not."""
     called = site.callee_name(call)
     if _creates_tensor(site, call) and any(arg.star for arg in call.args):
         return "its arguments are not spelled out"

@@ -56,7 +56,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _assumption_for(site: Site, context: cst.BaseExpression) -> str:
-    """Return the assumption under which the context can be left out; "" if it cannot."""
+    """Return the assumption under which a context manager can be left out; "" if it cannot."""
     seen = site.observed(context)
     if seen is not None and set(seen.types) <= _LOCKS:
         return "no other thread needs the lock while compiled code runs"

@@ -71,7 +71,7 @@ def _is_stack(site: Site, block: cst.With) -> bool:
 
 
 def _context_of(stack: str, line: cst.BaseStatement) -> cst.WithItem | None:
-    """Return the context that `stack.enter_context(c)` enters, also under an `if`; else None."""
+    """Return `c` of a line `stack.enter_context(c)`, which may be in an `if`; else None."""
     enter = m.Call(
         func=m.Attribute(value=m.Name(stack), attr=m.Name("enter_context")),
         args=[m.Arg(keyword=None)],

@@ -67,7 +67,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _value_of(statement: cst.Assign | cst.AnnAssign, name: str) -> cst.BaseExpression | None:
-    """Return what an assignment gives `name`, alone or as an item of a tuple."""
+    """Return the value that an assignment gives to `name`, alone or as an item of a tuple."""
     if isinstance(statement, cst.AnnAssign):
         return statement.value
     if len(statement.targets) != 1:
@@ -80,7 +80,7 @@ def _value_of(statement: cst.Assign | cst.AnnAssign, name: str) -> cst.BaseExpre
 
 
 def _follows_super(document: Document, statement: cst.CSTNode) -> bool:
-    """Return whether `super().__init__()` runs before a statement of `__init__`."""
+    """Return whether `super().__init__()` runs before `statement` in `__init__`."""
     function, line = document.function(statement), document.statement(statement)
     block = function.body if isinstance(function, cst.FunctionDef) else None
     if not isinstance(block, cst.IndentedBlock) or line not in block.body:
@@ -95,7 +95,10 @@ def _replace_assignment(
     name: str,
     register: cst.BaseStatement,
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the replacement of an assignment; one of several values keeps the others."""
+    """Return the edits that replace the assignment to `name` by `register`.
+
+    An assignment of several values keeps the others.
+    """
     line = document.statement(statement)
     assert isinstance(register, cst.SimpleStatementLine)
     target = statement.targets[0].target if isinstance(statement, cst.Assign) else None

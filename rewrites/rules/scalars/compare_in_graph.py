@@ -78,7 +78,7 @@ def _is_tensor_comparison(site: Site, call: cst.Call) -> bool:
 def _elementwise_comparison(
     site: Site, call: cst.Call, operands: list[cst.BaseExpression]
 ) -> cst.BaseExpression:
-    """Return the elementwise comparison, reduced to one boolean tensor."""
+    """Return the elementwise comparison of the operands, reduced by `all` to a 0-d tensor."""
     if torch_name(site, call) == "equal":
         return build_expression("({a} == {b}).all()", a=operands[0], b=operands[1])
     assert isinstance(call.func, cst.Attribute)

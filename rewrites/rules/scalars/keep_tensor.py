@@ -70,7 +70,7 @@ _MATH = re.compile(r"math\.\w+")
 
 @dataclass(frozen=True)
 class ScalarRead:
-    """Expression that reads Python numbers from a tensor."""
+    """Expression that takes Python numbers out of a tensor."""
 
     node: cst.BaseExpression
     tensor: cst.BaseExpression
@@ -119,7 +119,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
-    """Rewrite `table[i]` to `table[i[None]][0]`, which does not read a 0-d index as a number."""
+    """Rewrite `table[i]` with a 0-d tensor `i` to `table[i[None]][0]`.
+
+    Dynamo would convert the 0-d index to a Python number.
+    """
     for one in (site.node, *m.findall(site.node, m.Subscript())):
         index = only_index(one) if isinstance(one, cst.Subscript) else None
         seen = site.observed(index) if index is not None else None
@@ -136,7 +139,10 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
 
 
 def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -> Number:
-    """Replace the read by the tensor, and return its description."""
+    """Replace `found` by its tensor as 0-d, and return the new description of the number.
+
+    `scalar` says whether the tensor is 0-d already.
+    """
     new, floating = found.tensor, number.dtype.is_floating_point
     if not scalar:
         new = build_expression("{tensor}.reshape(())", tensor=new)
@@ -152,7 +158,7 @@ def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -
 
 
 def _detach(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:
-    """Return `tensor.detach()`; the tensor itself if it is integral or detached already."""
+    """Return `tensor.detach()`, or `tensor` if it is not floating-point or already detached."""
     detached = m.Call(func=m.Attribute(attr=m.Name("detach")))
     if not number.dtype.is_floating_point or m.matches(tensor, detached):
         return tensor
@@ -160,7 +166,7 @@ def _detach(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:
 
 
 def _find_scalar_read(site: Site, node: cst.CSTNode) -> ScalarRead | None:
-    """Return the first expression in `node` that reads numbers from a tensor, or None."""
+    """Return the first expression in `node` that takes numbers out of a tensor, or None."""
     for one in (node, *_calls_inside(node)):
         match one:
             case cst.Call(
@@ -179,7 +185,7 @@ def _find_scalar_read(site: Site, node: cst.CSTNode) -> ScalarRead | None:
 
 
 def _calls_inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the calls inside a node that is not a compound statement."""
+    """Yield the calls inside `node`; nothing if it is a compound statement."""
     if not isinstance(node, cst.BaseCompoundStatement):
         yield from m.findall(node, m.Call())
 

@@ -38,7 +38,7 @@ _IDEAS = frozenset(
         Category.CALL,
     }
 )
-"""Categories for which there is no setting, but an idea."""
+"""Categories without a setting, for which the rule offers an idea."""
 
 
 def rewrite(site: Site) -> Rewrite | None:

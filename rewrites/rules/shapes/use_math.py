@@ -62,7 +62,8 @@ def _numpy_expressions(
 ) -> Iterator[tuple[cst.BaseExpression, PythonNumber]]:
     """Yield the largest expressions that NumPy computes from numbers, with their new form.
 
-    Functions of this file that are called in `node` are searched too."""
+    Functions of this file that are called in `node` are searched too, through `depth` calls.
+    """
     if isinstance(node, cst.BaseExpression) and (made := _python_number(site, node, numbers)):
         yield node, made
         return
@@ -100,7 +101,10 @@ _CONSTRUCTORS = {
 def _python_number(
     site: Site, node: cst.BaseExpression, numbers: PythonNumberConverter
 ) -> PythonNumber | None:
-    """Return `node` written without NumPy; None if it does not use NumPy or is not supported."""
+    """Return `node` written without NumPy; None if it does not use NumPy or is not supported.
+
+    What is converted is recorded in `numbers`.
+    """
     trial = PythonNumberConverter(site)
     match node:
         case cst.Call(func=cst.Attribute(value=array, attr=cst.Name("tolist")), args=[]):
@@ -123,7 +127,7 @@ def _python_number(
 
 
 def _with_conversions(site: Site, node: cst.CSTNode) -> cst.CSTNode:
-    """Return `node` with the `int(…)`, `.astype(int)` or `.item()` directly around it."""
+    """Return `node`, or the outermost `int(…)`, `.astype(int)` or `.item()` directly around it."""
     whole = node
     for around in site.document.ancestors(node) if isinstance(node, cst.Call) else ():
         if isinstance(around, cst.Arg | cst.Attribute):
