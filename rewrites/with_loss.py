@@ -31,7 +31,6 @@ class WithLoss(torch.nn.Module):
         self.targets = targets
 
     def forward(self, *args: object, **kwargs: object) -> torch.Tensor:
-        """Return the loss; the last `targets` arguments are passed to the loss, the others to the
-        model."""
+        """Return the loss; its last `targets` arguments go to `loss`, the others to `model`."""
         cut = len(args) - self.targets
         return self.loss(self.model(*args[:cut], **kwargs), *args[cut:])

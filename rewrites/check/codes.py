@@ -1,4 +1,4 @@
-"""Codes of findings, one for each category of cause: stable for ever."""
+"""Codes of findings, one for each category of cause; they never change."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ class Entry:
     owner: ClassDefinition | None = None
     """The class of `self`; None for a function."""
     context: bool = False
-    """Whether the first parameter is the context of an autograd.Function."""
+    """Whether the first parameter is the `ctx` of an autograd.Function."""
 
 
 def is_test(module: Module) -> bool:
-    """Return whether a file holds tests."""
+    """Return whether a file holds tests, judged by its name."""
     name = PurePath(module.source.name).name
     return name.startswith(("test_", "conftest.")) or name.endswith("_test.py")
 

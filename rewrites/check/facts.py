@@ -28,9 +28,8 @@ class Facts:
     """Expressions that were tensors whenever a run evaluated them."""
 
     tensors: Mapping[str, Mapping[Span, str]] = field(default_factory=dict)
-    """By the digest of a file's text and by span: the kind of dtype, "bool", "int" or "float".
-
-    "" if the dtype was of another kind or not always of the same one."""
+    """Kind of dtype ("bool", "int" or "float"; "" for another kind or several), by the digest of
+    the file's text and then by span."""
     digest: str = ""
     """Digest of all facts; "" if there are none."""
 

@@ -51,7 +51,7 @@ class Finding:
     """An expression that breaks a graph, skips a frame or recompiles."""
 
     code: str
-    """"FGB101" for a graph break, "FGR101" for a recompile: stable for ever."""
+    """"FGB101" for a graph break, "FGR101" for a recompile; codes never change."""
     file: str
     line: int
     """1-based; in a notebook, counted from the start of the cell."""

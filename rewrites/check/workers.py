@@ -16,7 +16,7 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.rewrites.check.examine import Examiner
 
 FILES_PER_WORKER = 8
-"""Number of files for each worker below which another process does not pay."""
+"""Least number of files for each worker; with fewer, a process costs more than it saves."""
 
 
 def usable_cpus() -> int:

@@ -1,4 +1,4 @@
-"""Where people read a check: formats of reviewers' tools, changed lines, baselines."""
+"""Output of a check for reviewers: formats of their tools, changed lines, baselines."""
 
 from fullgraph.rewrites.review.baseline import read_baseline, write_baseline
 from fullgraph.rewrites.review.changed_lines import ChangedLines, changed_since

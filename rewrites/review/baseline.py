@@ -1,4 +1,4 @@
-"""A baseline: the findings that a project has today and does not want to hear of."""
+"""Baseline: the known findings of a project, which are not reported again."""
 
 from __future__ import annotations
 

@@ -22,7 +22,10 @@ class EntryReport:
 
 
 def summarize(reports: Sequence[EntryReport], comments: int) -> str:
-    """Return the summary of a review with some number of comments; "" without any content."""
+    """Return the summary of a review; "" if there are neither reports nor comments.
+
+    `comments` is the number of comments.
+    """
     if not reports and not comments:
         return ""
     count = f"{comments} comment{'s' * (comments != 1)} on changed lines"

@@ -13,9 +13,9 @@ from typing import Any
 from fullgraph.compiler.errors import FullgraphError
 
 LARGEST = 60_000
-"""Number of characters that a comment may have; GitHub accepts up to 65,536."""
+"""Largest number of characters in a comment; GitHub accepts up to 65,536."""
 MOST = 50
-"""Number of comments that one review may have."""
+"""Largest number of comments in one review."""
 MARK = "<!-- fullgraph:{} -->"
 _MARKED = re.compile(r"<!-- fullgraph:([\w:]+) -->")
 SUMMARY = "summary"

@@ -1,4 +1,4 @@
-"""A file that is open in an editor: its text, its findings, and what is said at a place."""
+"""A file that is open in an editor: its text, its findings, quick fixes and hover texts."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from fullgraph.rewrites.review.review import Review
 
 @dataclass(frozen=True)
 class Output:
-    """A format, and the file to write in it; None for stdout."""
+    """An output format and the file to write; `file` is None for stdout."""
 
     format: str
     file: str | None = None

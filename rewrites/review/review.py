@@ -21,7 +21,7 @@ class Remark:
     path: str
     """Relative to the root of the repository, with forward slashes."""
     fingerprint: str
-    """Hash of path, code, function and expression, and a running number; no line numbers."""
+    """Hash of path, code, function and expression, plus a number; moved lines keep it."""
 
 
 @dataclass(frozen=True)

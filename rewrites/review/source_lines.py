@@ -11,7 +11,7 @@ from fullgraph.rewrites.check.sources import CannotRead, read_source, read_text
 
 
 class SourceLines:
-    """Lines of files, each file read once; `texts` replaces the content of files by name."""
+    """Lines of files, each read once; `texts` maps files to texts used instead of their content."""
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
         self._lines = {name: text.split("\n") for name, text in (texts or {}).items()}

@@ -25,7 +25,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 @cache
 def rules_of_topics(topics: tuple[str, ...]) -> tuple[Rule, ...]:
-    """Return the rules in some folders, sorted by code, without importing other rules."""
+    """Return the rules in the folders `topics`, sorted by code, without importing other rules."""
     found = []
     for topic in topics:
         package = f"{__name__.rpartition('.')[0]}.{topic}"

@@ -56,14 +56,14 @@ def leading_lines(line: cst.CSTNode) -> Sequence[cst.EmptyLine]:
 def inline_block(
     block: cst.BaseCompoundStatement, statements: Sequence[cst.BaseStatement]
 ) -> cst.FlattenSentinel[cst.BaseStatement]:
-    """Return the replacement of `block` by statements of its body, below the comments above it."""
+    """Return `statements` as a replacement of `block` that keeps the comments above it."""
     first, *rest = statements
     above = (*leading_lines(block), *leading_lines(first))
     return cst.FlattenSentinel([first.with_changes(leading_lines=above), *rest])
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:
-    """Return `call` with a keyword argument added last, or moved there with a new value."""
+    """Return `call` with the last argument `name=value`, instead of any other `name=`."""
     node = build_expression(value) if isinstance(value, str) else value
     args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != name]
     plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -118,7 +118,7 @@ def _insert_nodes(
 def round_trips(
     tree: cst.CSTNode, parse: Callable[[str], cst.CSTNode], module: cst.Module = _EMPTY
 ) -> bool:
-    """Return whether the text of `tree` parses to an equal tree; parentheses may be missing if not.
+    """Return whether the text of `tree` parses to an equal tree; else it lacks parentheses.
 
     `module` gives the indentation and line endings of the text.
     """

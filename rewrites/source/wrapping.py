@@ -35,7 +35,7 @@ def wrap_new_lines(old: str, new: str) -> str:
 
 
 def _parse(text: str) -> str:
-    """Return the dump of a text's syntax tree, without positions; the text itself if not Python."""
+    """Return a dump of a text's syntax tree without positions; the text if it is not Python."""
     try:
         return ast.dump(ast.parse(text))
     except (SyntaxError, ValueError):
@@ -52,7 +52,7 @@ def _indent(line: str, following: str) -> str:
 
 
 def _wrap(line: str, width: int, step: str) -> str:
-    """Return a line split inside its longest pair of brackets; unchanged if it has none.
+    """Return a line split inside its longest pair of brackets; unchanged if that is short.
 
     `width` is the limit in characters, `step` the indentation of the content.
     """

@@ -22,7 +22,8 @@ class Row:
     category: str = ""
     """Category of the cause, the same as in `explain`."""
     frame: str = ""
-    """What happens to the frame: "resumed", "prefix", "skipped"."""
+    """What happens to the frame: "resumed" after the break, "prefix" (eager from the break on),
+    "skipped" (all in eager); "" if it does not break."""
     expression: str = ""
     """The expression at the cause, in the program from which the table was made."""
     compiles: int = 0

@@ -92,7 +92,7 @@ def _qualified(name: str, module: Module) -> str:
 
 
 def _value_of_name(name: str, module: Module) -> Value:
-    """Return the value that an annotation describes which is only a name."""
+    """Return the value that an annotation without brackets describes, such as `Tensor`."""
     qualified = _qualified(name, module)
     if qualified in _PLAIN:
         return _PLAIN[qualified]

@@ -291,7 +291,7 @@ class BuiltinCalls(Expressions):
         return (Mapping((*items.items(), *keywords.items()), rest),)
 
     def builtin_print(self, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
-        """Note a `print`, of a tensor or of other values only."""
+        """Note a call of `print`, with or without a tensor."""
         tensor = any(isinstance(one, Tensor) for value in args for one in value)
         self.note(
             node, "output.print_tensor" if tensor else "output.print", True, self.frame_statement()

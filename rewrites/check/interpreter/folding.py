@@ -48,7 +48,7 @@ def identity(left: Value, right: Value, negated: bool) -> Value:
 
 
 def fold(op: ast.AST, a: Literal, b: Literal) -> Value:
-    """Return the result of a binary operator on two constants; a constant if it is cheap."""
+    """Return the result of a binary operator on two constants; computed only for numbers."""
     small = all(kind in _NUMBERS or isinstance(op, ast.Eq | ast.NotEq) for kind in (a.kind, b.kind))
     if small:
         try:

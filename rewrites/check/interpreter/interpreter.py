@@ -160,7 +160,7 @@ class Interpreter(Statements):
     ) -> None:
         """Evaluate a function that runs compiled; stop, and keep the notes, if it takes too long.
 
-        `owner` is the class of `self`; with `context` the first parameter is that of an
+        `owner` is the class of `self`; with `context`, the first parameter is the `ctx` of an
         autograd.Function.
         """
         self.fuel = FUEL
@@ -177,7 +177,10 @@ class Interpreter(Statements):
     def parameters_of_entry(
         self, definition: FunctionDefinition, receiver: Value, compiled: bool = True
     ) -> Env:
-        """Return the values of an entry's parameters, from annotations, defaults and uses."""
+        """Return the values of an entry's parameters, from annotations, defaults and uses.
+
+        If `compiled` is False, parameters without annotation are unknown.
+        """
         node, module = definition.node, definition.module
         defaults = dict(defaults_of(node))
         env: Env = {}
@@ -215,7 +218,7 @@ class Interpreter(Statements):
         return value
 
     def _is_passed_to_tensor_code(self, definition: FunctionDefinition, name: str) -> bool:
-        """Return whether a method passes a parameter to a `self.…` whose argument is a tensor."""
+        """Return whether a method calls a layer or method of `self` with a parameter as tensor."""
         owner = definition.owner
         for node in definition.nodes:
             if not isinstance(node, ast.Call) or not node.args:

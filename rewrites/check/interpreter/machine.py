@@ -151,7 +151,7 @@ class Machine:
         return self.external(known)
 
     def external(self, qualified: str) -> Value:
-        """Return the value of a qualified name: a global of the project, else external."""
+        """Return the value of a qualified name: of a global of the project, else an `External`."""
         module, _, last = qualified.rpartition(".")
         asking = self.frames[-1].module if self.frames else None
         inside = self.project.module(module, asking) if module else None

@@ -259,6 +259,6 @@ class MethodCalls(ExternalCalls):
 
 
 def _plain_level(method: str) -> str:
-    """Return the name of the method of logging.Logger that, for example, `warning_once` calls."""
+    """Return the method of logging.Logger that a method calls: "warning" for "warning_once"."""
     base = method.removesuffix("_once").removesuffix("_advice").removesuffix("_rank0")
     return {"warn": "warning", "fatal": "critical"}.get(base, base)

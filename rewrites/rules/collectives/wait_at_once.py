@@ -114,8 +114,8 @@ def _remove_wait_loop(
     return edits or "nobody waits for it"
 
 
-def _removable_line(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleStatementLine | None:
-    """Return the statement of `use` if it matches `shape` and can be removed, or None.
+def _removable_line(site: Site, use: cst.Name, pattern: m.Expr) -> cst.SimpleStatementLine | None:
+    """Return the statement of `use` if it matches `pattern` and can be removed, or None.
 
     It cannot be removed if it is alone in its block.
     """
@@ -124,7 +124,7 @@ def _removable_line(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleState
         return None
     block = site.document.parent(line)
     alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
-    return line if m.matches(line.body[0], shape) and not alone else None
+    return line if m.matches(line.body[0], pattern) and not alone else None
 
 
 def _is_async(site: Site, call: cst.Call) -> bool:

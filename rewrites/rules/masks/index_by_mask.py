@@ -111,7 +111,7 @@ def _rewrite_all(
     mask: cst.BaseExpression | None,
     edits: dict[cst.CSTNode, Replacement],
 ) -> Rewrite | Refusal:
-    """Rewrite all reads and assignments through the indices to the full shape.
+    """Rewrite all reads and assignments through the indices so that they use the full shape.
 
     `found` are these reads; `mask` is the mask's variable, None to use the mask of each read.
     `edits` are the edits of other uses, which are added to. Returns a refusal if one fails.
@@ -153,8 +153,8 @@ class IndicesUse:
 
     node: cst.BaseExpression
     kind: str
-    """"count", "any" (index), "none" (no index), "fill" (`index_fill`); "" if the mask can replace
-    the indices without another change."""
+    """"count" (their number), "any" (whether there are some), "none" (whether there are none) or
+    "fill" (`index_fill`); "" if the mask can replace the indices without another change."""
 
 
 def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:

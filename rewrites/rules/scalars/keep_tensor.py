@@ -139,9 +139,9 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
 
 
 def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -> Number:
-    """Replace `found` by its tensor as 0-d, and return the new description of the number.
+    """Replace `found` by its tensor, reshaped to 0-d; return what is then known of the number.
 
-    `scalar` says whether the tensor is 0-d already.
+    `scalar` says whether the tensor is already 0-d.
     """
     new, floating = found.tensor, number.dtype.is_floating_point
     if not scalar:
