@@ -1,4 +1,4 @@
-"""The explanation that the evidence about a program makes."""
+"""Composition of an explanation from the evidence about a program."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ANSWERS_ALL = (
     "it raise AttributeError for names that it does not know."
 )
 _FAKE_ERROR = re.compile(r"fake tensors.*?: got \w+\(['\"](.*?)['\"]\)", re.DOTALL)
-"""An operator's own error in the message of Dynamo, which ran it with fake tensors."""
+"""Finds an operator's own error in Dynamo's message on running it with fake tensors."""
 _NEEDS_HOST_VALUE = {
     Category.BRANCH,
     Category.SCALAR,
@@ -94,7 +94,7 @@ def compose_explanation(evidence: Evidence) -> Explanation:
 
 
 def _count_runs(evidence: Evidence) -> Iterator[tuple[str, int]]:
-    """Yield how often the user's code ran, by purpose."""
+    """Yield each purpose for which the user's code ran, and how often it did."""
     counts = {
         "default mode": 1,
         "eager values": evidence.eager.runs,
@@ -106,11 +106,11 @@ def _count_runs(evidence: Evidence) -> Iterator[tuple[str, int]]:
 
 
 def _collect_notes(evidence: Evidence) -> list[Note]:
-    """Return the notes of all steps in their order, each sentence about state only once."""
+    """Return the notes of all steps in order; no sentence on unrestored state comes twice."""
     notes = list(evidence.notes)
 
     def add_unrestored(*steps: Iterable[str]) -> None:
-        """Add a note for each sentence about unrestored state that is new."""
+        """Add a note for each sentence on unrestored state that has none yet."""
         known = {note.message for note in notes}
         sentences = dict.fromkeys(sentence for step in steps for sentence in step)
         notes.extend(Note("restore", s) for s in sentences if s not in known)
@@ -128,7 +128,7 @@ def _collect_notes(evidence: Evidence) -> list[Note]:
 
 
 def _find_crashes(evidence: Evidence) -> Iterator[Crash]:
-    """Yield each crash of the compiler once; none if the user's code fails in eager too."""
+    """Yield each crash of the compiler once; nothing if the user's code fails in eager too."""
     if evidence.error is not None:
         return
     seen: set[tuple[str, Position | None]] = set()
@@ -142,7 +142,10 @@ def _find_crashes(evidence: Evidence) -> Iterator[Crash]:
 
 
 def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[Crash]:
-    """Yield the compile failures of a run, and the exception that ended it."""
+    """Yield as crashes the compile failures of a trace, or its exception, and its early end.
+
+    An exception is no crash if a recompile limit or a graph break under `fullgraph=True` raised it.
+    """
     failures = trace.recording.failures
     for failure in failures:
         yield _describe_failure(failure, mode)
@@ -165,15 +168,17 @@ def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[
 
 
 def _describe_end(crash: str) -> str:
-    """Return the message of a crash that ended the process."""
+    """Return the message for a process that crashed; `crash` is a signal or an error."""
     if crash.startswith("SIG"):
         return f"The process was ended by {crash}."
     return crash
 
 
 def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
-    """Return a compile failure as a crash; explain failures on fake tensors, and errors that the
-    code handles."""
+    """Return a compile failure as a crash, with a conclusion of its own for two causes.
+
+    These are an operator that fails on fake tensors and an exception that the user's code handles.
+    """
     position = failure.stack[-1] if failure.stack else failure.frame
     message = failure.message.strip().partition("\n")[0]
     crash = Crash(failure.stage, failure.error, message, position, mode, failure.traceback)
@@ -221,7 +226,7 @@ def _describe_graphs(recording: Recording, causes: tuple[Cause, ...]) -> tuple[G
 
 
 def _find_fallbacks(recording: Recording) -> Iterator[Fallback]:
-    """Yield the frames that a recompile limit or a skip left to eager."""
+    """Yield the frames that run in eager because of a recompile limit or because of a skip."""
     seen = set()
     for event in recording.breaks:
         if event.gb_type == RECOMPILE_LIMIT and event.frame not in seen:
@@ -254,7 +259,7 @@ def _note_syncs(causes: tuple[Cause, ...]) -> Iterator[Note]:
 
 
 def _compile_seconds(recording: Recording) -> tuple[tuple[str, float], ...]:
-    """Return the seconds of compilation by stage, each without the stages inside it."""
+    """Return the compile time by stage in seconds, each without the stages that it calls."""
     dynamo, aot, inductor = (
         sum(getattr(t, name) or 0.0 for t in recording.timings)
         for name in ("dynamo", "aot_autograd", "backend")
@@ -264,7 +269,10 @@ def _compile_seconds(recording: Recording) -> tuple[tuple[str, float], ...]:
 
 
 def explain_silence(target: object, trace: Trace, function: Position | None) -> Fallback | None:
-    """Return why the compiler recorded nothing; None if it recorded something."""
+    """Return why no part of `target` was compiled.
+
+    None if some part was, if a recorded skip says why, or if there is no tensor operation.
+    """
     recording = trace.recording
     if recording.graphs or recording.breaks or recording.failures or trace.crash:
         return None

@@ -17,7 +17,7 @@ from fullgraph.diagnose.explanation_data import Measurement
 
 REPEATS = 20
 SECONDS = 5.0
-"""Limits for repeating each side: calls and seconds. Each side gets at least three calls."""
+"""Limits of timing: steps of eager and of compiled each (at least three), and seconds in all."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ def time_program(program: Program) -> TimingOutcome:
 def measure(program: Program) -> Measurement:
     """Time one step (all calls with their backward) in eager and compiled, alternating.
 
-    Seconds are medians. `compile` is the time of the first compiled step beyond a later one. Peak
-    memory is CUDA's, in bytes; None on CPU.
+    Times are medians in seconds. `compile` is how much longer the first compiled step takes than
+    the median one. Peak memory is CUDA's, in bytes; None on CPU.
     """
     with silence_torch_logs():
         return _measure_program(program)
 
 
 def _measure_program(program: Program) -> Measurement:
-    """Time eager and compiled runs alternately, after the compilations."""
+    """Compile the program, then time eager and compiled steps in turn."""
     compiled = program.compiled(isolated=True)
     eager_step = _step_of(program, program.target)
     compiled_step = _step_of(program, compiled)

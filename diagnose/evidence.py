@@ -1,4 +1,4 @@
-"""What the runs of a program showed, before it is put into an explanation."""
+"""Evidence: what the runs of a program recorded, from which an explanation is composed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Evidence:
     search: HiddenSearch = field(default_factory=HiddenSearch)
     timing: TimingOutcome | None = None
     savings: tuple[Saving | None, ...] = ()
-    """What joining each graph of the first call with the next one would save; () if not asked."""
+    """What joining each graph of the first call with the next would save; () if not estimated."""
     fallbacks: tuple[Fallback, ...] = ()
     notes: tuple[Note, ...] = ()
     error: str | None = None
@@ -75,7 +75,7 @@ class Evidence:
 
     @property
     def works_under_fullgraph(self) -> bool | None:
-        """Whether `fullgraph=True` works; None if it was not tried yet."""
+        """Whether `fullgraph=True` works: it ran, or default mode had no break; None if unknown."""
         if self.fullgraph is not None:
             if self.fullgraph.crash == TIMEOUT:
                 return None
@@ -106,7 +106,7 @@ class Evidence:
 
 
 def breaks_of(recording: Recording) -> list[Break]:
-    """Return the breaks of a recording without recompile limits."""
+    """Return the graph breaks of a recording, without the events of a recompile limit."""
     return [brk for brk in recording.breaks if brk.gb_type != RECOMPILE_LIMIT]
 
 

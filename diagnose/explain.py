@@ -42,7 +42,10 @@ VERIFY_SECONDS = 120.0
 """Default limit of each run of a verification, in seconds of wall time."""
 
 Offer = Callable[[Program, Explanation, float | None], Explanation]
-"""Completes an explanation of a program, with a verification of so many seconds or without."""
+"""Adds rewrite edits to the explanation of a program.
+
+The number is the time limit of a verification in seconds; None for no verification.
+"""
 
 
 def explain(
@@ -77,17 +80,18 @@ def explain(
         backend: a registered backend's name or a callable; `fullgraph backends` lists them.
         mode, dynamic, options: as torch.compile takes them.
         unmask: whether to look for causes hidden behind others, for at most `rounds` rounds.
-        seconds: wall time of everything; what was found until then is returned. By default the
-            search for hidden causes has 60 seconds, and the other runs have no limit.
+        seconds: limit on the wall time of all runs together, after which what was found is
+            returned. By default, the search for hidden causes has 60 seconds and the other runs
+            have no limit.
         measure: whether to time eager against compiled, in this process.
         verify: whether to compile a program that `fullgraph=True` captures whole with Inductor,
             and to compare the outcome with eager.
-        device: where the estimates of what joining graphs saves hold: "cpu", this machine, or one
-            of "a100", "h100", "h200" and "rtx4090".
+        device: the device for which to estimate what joining graphs would save: "cpu" (this
+            machine), "a100", "h100", "h200" or "rtx4090".
         progress: called with each partial explanation and with the last one.
-        offer: adds the rewrite rules' edits to an explanation, and to a complete one with `verify`
-            the verification; `fullgraph.explain` passes it. The first explanation goes without
-            edits, so that it comes at once.
+        offer: called to add the rewrite rules' edits to an explanation and, with `verify`, the
+            verification to the last one; `fullgraph.explain` passes it. The first partial
+            explanation has no edits, so that it appears at once.
 
     On CPU the user's code runs in a forked child. Otherwise it runs in this process, and what it
     changed is restored: parameters, buffers, gradients, attributes, inputs, random streams, caches.
@@ -140,8 +144,8 @@ def explanations(
 ) -> Iterator[Explanation]:
     """Yield explanations of `program`, each with more evidence; the last one is `complete`.
 
-    The search for hidden causes has `seconds` of wall time, and everything together `limit`.
-    With `device` the causes say what joining the graphs would save there.
+    `seconds` limits the wall time of the search for hidden causes, `limit` that of all runs
+    together. With `device`, causes hold an estimate of what joining their graphs saves on it.
     """
     clock = _Clock(limit)
     with index_live_functions():
@@ -172,7 +176,10 @@ def explanations(
 
 
 def explain_recording(recording: Recording, target: str, error: str | None = None) -> Explanation:
-    """Return the explanation of a recording of a script that ran under the recorder."""
+    """Return the explanation of a script that ran under the recorder.
+
+    `target` names the script; `error` is a sentence on why it did not finish, None if it did.
+    """
     evidence = Evidence(
         target,
         AS_SCRIPT,
@@ -191,11 +198,11 @@ def explain_recording(recording: Recording, target: str, error: str | None = Non
 
 
 GRACE = 2.0
-"""Seconds that the last runs have even if the time limit is over."""
+"""Seconds that each run has at least, even if less of the time limit is left."""
 
 
 class _Clock:
-    """Time left of a limit."""
+    """Time limit in seconds that begins when this object is made."""
 
     def __init__(self, limit: float | None) -> None:
         self._limit, self._start = limit, time.monotonic()
@@ -206,7 +213,7 @@ class _Clock:
         return self._limit is not None and time.monotonic() - self._start > self._limit
 
     def left(self) -> float | None:
-        """Return the seconds that the next run may take; None without a limit."""
+        """Return the seconds that the next run may take, at least `GRACE`; None without a limit."""
         if self._limit is None:
             return None
         left = self._limit - (time.monotonic() - self._start)
@@ -214,7 +221,7 @@ class _Clock:
 
 
 def trace_default_mode(program: Program, clock: _Clock, *, operators: bool = False) -> Evidence:
-    """Trace `program` in default mode; if that fails, run it in eager to see whose fault it is."""
+    """Trace `program` in default mode; if that fails, test whether it also fails in eager."""
     preload_dynamo()
     function = _position_of(program.target)
     trace = trace_program(program, clock.left(), operators=operators)
@@ -252,7 +259,7 @@ def trace_fullgraph_mode(
 
 
 def _find_functions(evidence: Evidence) -> None:
-    """Index the live functions at the causes here, once, for all forked children."""
+    """Find the live functions at the causes before forking, so that no child has to."""
     find_live_functions(place.file for place in break_places(evidence))
 
 

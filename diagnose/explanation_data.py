@@ -48,7 +48,7 @@ class Edit:
     settings: tuple[str, ...] = ()
     """Statements that set configuration: "torch._dynamo.config.allow_rnn = True"."""
     removes: tuple[str, ...] = ()
-    """Ids of all causes for which the same edit is offered."""
+    """Ids of all causes that this edit removes."""
     tried: str = ""
     """What a run of the user's model with the edit showed; "" if it was not run."""
 
@@ -66,7 +66,7 @@ class Cause:
     expression: str
     """The source text of the span; "" when the source cannot be read."""
     source: tuple[tuple[int, str], ...]
-    """Numbered lines of the expression, and three before and after it."""
+    """(Line number, text) of the expression's lines, and of three before and after them."""
     message: str
     """One sentence, with the eager value or shape if it was seen."""
     detail: str = ""
@@ -76,16 +76,17 @@ class Cause:
     module_path: str | None = None
     """"layers[0..2]": the submodules in which it occurred, relative to the model."""
     frame: str = "resumed"
-    """"resumed", "prefix" or "skipped": the worst it did to a frame."""
+    """The worst effect on a frame: "resumed" after the break, "prefix" (only the part before it is
+    compiled) or "skipped" (all of it runs in eager)."""
     hidden: bool = False
     """Whether it shows only after another cause is removed."""
     behind: str | None = None
     """The id of the cause that hides it."""
     branch: str | None = None
-    """"not taken" when it lies on the side of a branch that the inputs do not take."""
+    """"not taken" if it lies on a branch that the inputs do not take; else None."""
     modes: tuple[str, ...] = ("default",)
     events: int = 1
-    """Number of break events; 0 for a hidden cause, which the unchanged program has not."""
+    """Number of graph breaks; 0 for a hidden cause, which the unchanged program does not reach."""
     graphs: tuple[str, ...] = ()
     """Ids of the graphs that ended at it."""
     ops_before: int | None = None
@@ -101,8 +102,8 @@ class Cause:
     consequences: tuple[str, ...] = ()
     """What broke only because of this cause, one sentence each."""
     saving: Saving | None = None
-    """What joining the graphs that it separates would save in one run, estimated without compiling;
-    None if unknown."""
+    """Estimate of what one graph instead of those that it separates would save in one run; None if
+    unknown."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class Fallback:
 
 @dataclass(frozen=True)
 class Crash:
-    """An error of compilation that eager does not have."""
+    """An error that torch.compile raises and eager does not."""
 
     stage: str
     error: str
@@ -189,7 +190,7 @@ class Mode:
 
     graphs: int | None
     breaks: int | None
-    """Break events in default mode; the number of causes under fullgraph."""
+    """Number of graph breaks in default mode; number of causes with `fullgraph=True`."""
     ok: bool | None = None
     """Whether the model is one graph without a break; None if not tried."""
 

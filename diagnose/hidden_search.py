@@ -25,7 +25,7 @@ from fullgraph.diagnose.unmask import (
 
 @dataclass(frozen=True)
 class HiddenSearch:
-    """What the search for hidden breaks found until now."""
+    """Results so far of the search for hidden breaks."""
 
     hidden: tuple[tuple[HiddenBreak, ModeName], ...] = ()
     """Hidden breaks, and the mode in which each was found."""
@@ -36,16 +36,15 @@ class HiddenSearch:
     """How often the user's code ran."""
     unrestored: tuple[str, ...] = ()
     stopped: str = ""
-    """Why it ended: "nothing new", or the limit that it met, "rounds" or "seconds"."""
+    """Why the search ended: "nothing new", or its limit "rounds" or "seconds"; "" if it did not."""
 
 
 def search_hidden(
     program: Program, traces: dict[ModeName, Trace], rounds: int, seconds: float
 ) -> Iterator[HiddenSearch]:
-    """Search for breaks hidden behind those of each mode's trace; yield the results after each
-    round.
+    """Search for breaks hidden behind those of `traces`; yield the results after each round.
 
-    Each mode has `rounds` rounds; all modes together have `seconds` seconds.
+    Each mode has at most `rounds` rounds; all modes together have at most `seconds` seconds.
     """
     search = HiddenSearch()
     start = time.monotonic()
@@ -58,7 +57,7 @@ def search_hidden(
         before = search.stopped
         for found in unmask(
             trace.recording,
-            partial(_run_trial, program, mode, unrestored),
+            partial(_run_request, program, mode, unrestored),
             rounds=rounds,
             seconds=left,
         ):
@@ -69,23 +68,23 @@ def search_hidden(
                 tuple(dict.fromkeys((*search.notes, *_search_notes(found, mode, rounds, left)))),
                 search.runs + found.runs,
                 tuple(dict.fromkeys((*search.unrestored, *unrestored))),
-                _limit_of(before, found.stopped or ""),
+                _combine_stops(before, found.stopped or ""),
             )
             yield search
 
 
-def _limit_of(one: str, other: str) -> str:
-    """Return the limit ("rounds" or "seconds") that ended the search of either mode, if any."""
-    return one if one in ("rounds", "seconds") else other
+def _combine_stops(earlier: str, later: str) -> str:
+    """Return why the search of two modes stopped: the limit of the earlier one, else `later`."""
+    return earlier if earlier in ("rounds", "seconds") else later
 
 
-def _run_trial(
-    program: Program, mode: ModeName, unrestored: dict[str, None], trial: UnmaskRequest
+def _run_request(
+    program: Program, mode: ModeName, unrestored: dict[str, None], request: UnmaskRequest
 ) -> UnmaskResult:
-    """Run one trial in isolation; add what it could not restore to `unrestored`."""
+    """Run `request` in isolation; add sentences on what could not be restored to `unrestored`."""
 
-    def trace_trial(in_process: bool) -> UnmaskResult:
-        """Trace the program with the replacements of `trial`."""
+    def trace_request(in_process: bool) -> UnmaskResult:
+        """Trace the program with the replacements of `request`."""
         before = snapshot(program.objects())
 
         def trace_again() -> Recording:
@@ -95,9 +94,9 @@ def _run_trial(
                 program, lambda event: None, capture=mode == "fullgraph", in_process=in_process
             ).recording
 
-        return trace_with_replacements(trial, lambda: program.run(program.target), trace_again)
+        return trace_with_replacements(request, lambda: program.run(program.target), trace_again)
 
-    outcome = isolate(program, lambda emit, in_process: trace_trial(in_process), trial.seconds)
+    outcome = isolate(program, lambda emit, in_process: trace_request(in_process), request.seconds)
     unrestored |= dict.fromkeys(outcome.unrestored)
     if outcome.value is not None:
         return outcome.value
@@ -105,7 +104,7 @@ def _run_trial(
 
 
 def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:
-    """Yield notes on what the search could not see, given its last round."""
+    """Yield notes on what the search did not examine; nothing unless `last` stopped it."""
     if last.stopped in ("rounds", "seconds"):
         limit = f"{rounds} rounds" if last.stopped == "rounds" else f"{seconds:.0f} seconds"
         yield Note("unmask", f"Unmasking stopped after {limit}; more may hide ({mode} mode).")
@@ -115,7 +114,7 @@ def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float
 
 
 def add_values(known: Observations, more: Observations) -> Observations:
-    """Return `known` with the values of the places that only `more` has."""
+    """Return `known` with the values at the places that only `more` has added."""
     spans = {place.position.span for place in known.places}
     fresh = (place for place in more.places if place.position.span not in spans)
     return replace(known, places=(*known.places, *fresh))

@@ -13,7 +13,7 @@ from fullgraph.diagnose.explanation_data import Cause
 
 
 def estimate_savings(graphs: tuple[Graph, ...], device: Device) -> tuple[Saving | None, ...]:
-    """Return what joining each graph with the next one would save; None if unknown."""
+    """Return for each graph but the last what joining it with the next saves; None if unknown."""
     return tuple(
         estimate_saving(one.operators, other.operators, device)
         if one.operators is not None and other.operators is not None and one.phase == other.phase
@@ -25,8 +25,8 @@ def estimate_savings(graphs: tuple[Graph, ...], device: Device) -> tuple[Saving 
 def add_estimates(causes: Iterable[Cause], savings: tuple[Saving | None, ...]) -> tuple[Cause, ...]:
     """Return `causes`, each with what joining the graphs that it separates would save.
 
-    `savings` are those of `estimate_savings` for the first call. A cause without operators on both
-    sides has no estimate.
+    `savings` is the result of `estimate_savings` for the graphs of the first call. A cause gets no
+    estimate if the operators of a graph on either side are unknown.
     """
     return tuple(replace(cause, saving=_saving_of(cause, savings)) for cause in causes)
 

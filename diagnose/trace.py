@@ -27,16 +27,16 @@ from fullgraph.compiler.sources import is_user_code
 
 T = TypeVar("T")
 IsolatedJob = Callable[[Emit, bool], T]
-"""Called with where to emit messages, and whether it runs in the user's process."""
+"""Called with a function that emits messages, and whether it runs in the user's process."""
 
 
 TIMEOUT = "timeout"
-"""`Trace.crash` of a trace that the time limit ended."""
+"""Value of `Trace.crash` if the time limit ended the trace."""
 
 
 @dataclass(frozen=True)
 class RaisedError:
-    """An exception that left the user's call."""
+    """An exception that the user's call raised."""
 
     type: str
     message: str
@@ -51,7 +51,7 @@ class Trace:
 
     recording: Recording
     first_call: int
-    """Number of events of the first call."""
+    """Number of events that were recorded up to the end of the first call."""
     raised: RaisedError | None = None
     counters: tuple[str, ...] = ()
     """Python numbers of the module that the calls changed: "layers.0.steps"."""
@@ -73,7 +73,7 @@ def trace_program(
     """Compile and call `program` in default mode, in isolation; return what was recorded.
 
     If the process ends early, or after `seconds`, the trace holds the events received until then.
-    With `operators`, graphs beside a break are recorded with their operators.
+    With `operators`, the graphs before and after a break are recorded with their operators.
     """
     return trace_of(isolate(program, make_trace_job(program, operators=operators), seconds))
 
@@ -128,7 +128,7 @@ def isolate_together(
 
 
 def _bind_process(job: IsolatedJob[T], process: JobProcess) -> Callable[[Emit], T]:
-    """Return `job` as a callable for `process`."""
+    """Return `job` as a callable of `emit` alone, to run in `process`."""
     return lambda emit: job(emit, process == "process")
 
 
@@ -148,7 +148,10 @@ def trace_here(
     operators: bool = False,
     in_process: bool = False,
 ) -> Trace:
-    """Compile and call `program` in this process; pass each event to `emit` as it happens."""
+    """Compile and call `program` in this process; pass each event to `emit` as it happens.
+
+    The options are those of `make_trace_job`; `in_process` says that this is the user's process.
+    """
     calls: list[int] = []
     raised = None
     before = _module_numbers(program.target)

@@ -1,4 +1,4 @@
-"""The verdict: what torch.compile makes of a program, in one sentence."""
+"""The verdict of an explanation: one sentence that sums up what torch.compile does."""
 
 from __future__ import annotations
 
@@ -7,101 +7,113 @@ from collections.abc import Iterator
 from fullgraph.diagnose.explanation_data import ExplanationData
 
 AS_SCRIPT = "as the script chose"
-"""The backend of an explanation of a script, which says nothing of `fullgraph=True`."""
+"""`backend` of a script's explanation, for which `fullgraph=True` is not tried."""
 _FEW = 3
-"""Number of causes up to which the verdict names each."""
+"""Maximum number of causes that the verdict names one by one."""
 
 
-def verdict(e: ExplanationData) -> str:
-    """Return the verdict of `e` as one sentence."""
-    if e.error is not None:
-        return e.error
-    first, *others = _clauses(e)
-    return "; ".join([f"{e.target} {first}", *others]) + "."
+def verdict(explanation: ExplanationData) -> str:
+    """Return the sentence that sums up the explanation, or its error."""
+    if explanation.error is not None:
+        return explanation.error
+    first, *others = _clauses(explanation)
+    return "; ".join([f"{explanation.target} {first}", *others]) + "."
 
 
-def _clauses(e: ExplanationData) -> Iterator[str]:
-    """Yield the clauses of the verdict: default mode, hidden causes, `fullgraph=True`, Inductor."""
-    under = _describe_fullgraph(e)
-    if e.default.breaks:
-        yield _describe_breaks(e)
-    elif e.default.graphs and e.fullgraph.ok:
-        yield f"is {_graphs(e)} in default mode and {under}"
+def _clauses(explanation: ExplanationData) -> Iterator[str]:
+    """Yield the clauses of the sentence that sums up the explanation.
+
+    They say what happens in default mode, with hidden causes, with `fullgraph=True` and in
+    Inductor; then how many recompiles, frames in eager and compile failures there are.
+    """
+    under = _describe_fullgraph(explanation)
+    if explanation.default.breaks:
+        yield _describe_breaks(explanation)
+    elif explanation.default.graphs and explanation.fullgraph.ok:
+        yield f"is {_graphs(explanation)} in default mode and {under}"
         under = ""
-    elif e.default.graphs:
-        yield f"is {_graphs(e)} in default mode"
-    elif e.crashes:
+    elif explanation.default.graphs:
+        yield f"is {_graphs(explanation)} in default mode"
+    elif explanation.crashes:
         yield "does not compile"
-    elif e.fallbacks:
+    elif explanation.fallbacks:
         yield "is not compiled"
     else:
         yield "holds no tensor operation to compile"
         return
-    if under and e.default.graphs:
-        yield under if e.fullgraph.ok is not True else f"it is one graph {under}"
-    elif under and e.default.breaks:
+    if under and explanation.default.graphs:
+        yield under if explanation.fullgraph.ok is not True else f"it is one graph {under}"
+    elif under and explanation.default.breaks:
         yield under
-    recompiles = sum(recompile.count for recompile in e.recompiles)
+    recompiles = sum(recompile.count for recompile in explanation.recompiles)
     if recompiles:
         yield _count(recompiles, "recompile")
-    if e.fallbacks:
-        runs = "runs" if len(e.fallbacks) == 1 else "run"
-        yield f"{_count(len(e.fallbacks), 'function')} {runs} in eager without a break"
-    if e.crashes:
-        times = len(e.crashes)
+    if explanation.fallbacks:
+        runs = "runs" if len(explanation.fallbacks) == 1 else "run"
+        yield f"{_count(len(explanation.fallbacks), 'function')} {runs} in eager without a break"
+    if explanation.crashes:
+        times = len(explanation.crashes)
         yield f"compilation failed {'once' if times == 1 else f'{times} times'}"
 
 
-def _graphs(e: ExplanationData) -> str:
+def _graphs(explanation: ExplanationData) -> str:
     """Return "one graph of 12 ops" or "2 graphs"."""
-    if e.default.graphs != 1:
-        return _count(e.default.graphs, "graph")
-    return "one graph" + (f" of {_count(e.graphs[0].ops, 'op')}" if len(e.graphs) == 1 else "")
+    if explanation.default.graphs != 1:
+        return _count(explanation.default.graphs, "graph")
+    return "one graph" + (
+        f" of {_count(explanation.graphs[0].ops, 'op')}" if len(explanation.graphs) == 1 else ""
+    )
 
 
-def _describe_breaks(e: ExplanationData) -> str:
+def _describe_breaks(explanation: ExplanationData) -> str:
     """Return "runs as 3 graphs: 2 breaks from 2 causes, none hidden"."""
-    shown = sum(not cause.hidden and "default" in cause.modes for cause in e.causes)
-    graphs = _count(e.default.graphs, "graph")
-    start = f"runs as {graphs}" if e.default.graphs != 0 else "runs in eager, without a graph"
-    breaks = f"{_count(e.default.breaks, 'break')} from {_count(shown, 'cause')}"
-    return f"{start}: {breaks}{_describe_search(e)}"
+    shown = sum(not cause.hidden and "default" in cause.modes for cause in explanation.causes)
+    graphs = _count(explanation.default.graphs, "graph")
+    start = (
+        f"runs as {graphs}" if explanation.default.graphs != 0 else "runs in eager, without a graph"
+    )
+    breaks = f"{_count(explanation.default.breaks, 'break')} from {_count(shown, 'cause')}"
+    return f"{start}: {breaks}{_describe_search(explanation)}"
 
 
-def _describe_search(e: ExplanationData) -> str:
-    """Return the result of the search for hidden causes: ", none hidden"."""
-    hidden = sum(cause.hidden for cause in e.causes)
+def _describe_search(explanation: ExplanationData) -> str:
+    """Return the result of the search for hidden causes, ", none hidden"; "" if it is unknown."""
+    hidden = sum(cause.hidden for cause in explanation.causes)
     found = f", {hidden:,} more hidden" if hidden else ""
-    if not e.complete:
+    if not explanation.complete:
         return found
-    if e.hidden_search == "nothing new":
-        blocked = any(note.kind == "unmask" and note.position for note in e.notes)
+    if explanation.hidden_search == "nothing new":
+        blocked = any(note.kind == "unmask" and note.position for note in explanation.notes)
         return found or ("" if blocked else ", none hidden")
-    if e.hidden_search in ("rounds", "seconds"):
-        return f"{found} (the search for hidden ones ran out of {e.hidden_search})"
+    if explanation.hidden_search in ("rounds", "seconds"):
+        return f"{found} (the search for hidden ones ran out of {explanation.hidden_search})"
     return found
 
 
-def _describe_fullgraph(e: ExplanationData) -> str:
+def _describe_fullgraph(explanation: ExplanationData) -> str:
     """Return what `fullgraph=True` does; "" if that is not known yet."""
-    if e.fullgraph.ok is None:
-        return "fullgraph=True was not tried" if e.complete and e.backend != AS_SCRIPT else ""
-    if e.fullgraph.ok:
-        return f"under fullgraph=True{_describe_inductor(e)}"
-    at = [cause.id for cause in e.causes if "fullgraph" in cause.modes]
+    if explanation.fullgraph.ok is None:
+        return (
+            "fullgraph=True was not tried"
+            if explanation.complete and explanation.backend != AS_SCRIPT
+            else ""
+        )
+    if explanation.fullgraph.ok:
+        return f"under fullgraph=True{_describe_inductor(explanation)}"
+    at = [cause.id for cause in explanation.causes if "fullgraph" in cause.modes]
     if not at:
         return "fullgraph=True raises"
     names = f"{', '.join(at[:-1])} and {at[-1]}" if len(at) > 1 else at[0]
     return f"fullgraph=True raises at {names if len(at) <= _FEW else f'{len(at)} causes'}"
 
 
-def _describe_inductor(e: ExplanationData) -> str:
-    """Return how the program ran under Inductor."""
-    if e.verification is None:
-        known = e.backend in ("inductor", AS_SCRIPT)
+def _describe_inductor(explanation: ExplanationData) -> str:
+    """Return how the program ran with Inductor, as a clause: ", but Inductor fails: …"."""
+    if explanation.verification is None:
+        known = explanation.backend in ("inductor", AS_SCRIPT)
         return "" if known else ", not compiled with Inductor yet"
-    if not e.verification.ok:
-        return f", but Inductor fails: {e.verification.detail}"
+    if not explanation.verification.ok:
+        return f", but Inductor fails: {explanation.verification.detail}"
     use = "torch.compile(model, fullgraph=True)"
     return f", and with Inductor it behaves as in eager. No edit needed: `{use}`"
 

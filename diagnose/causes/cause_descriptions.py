@@ -22,7 +22,7 @@ def describe_causes(
 ) -> tuple[Cause, ...]:
     """Return the groups as causes with ids, sentences and advice; hidden causes come last.
 
-    `graphs` are the graphs of the recording in default mode, `values` those seen in eager.
+    `graphs` are those that default mode compiled; `values` are those of expressions in eager.
     """
     ordered = sorted(groups, key=lambda group: group.hidden is not None)
     ids = {group.place.span: f"C{n}" for n, group in reversed([*enumerate(ordered, 1)])}
@@ -104,7 +104,10 @@ def _numeric_key(path: str) -> list[tuple[int, str]]:
 
 
 def _worst_fate(group: BreakGroup) -> str:
-    """Return the worst effect on a frame of a group's breaks and their consequences."""
+    """Return the worst fate of a frame that the group broke: "resumed", "prefix" or "skipped".
+
+    Consequences count if they broke one of the same frames; "raised" counts as "resumed".
+    """
     frames = {(brk.frame.file, brk.frame.function) for brk in group.breaks}
     inside = [b for b in group.consequences if (b.frame.file, b.frame.function) in frames]
     worst = max((brk.fate for brk in (*group.breaks, *inside)), key=lambda fate: _WORST[fate])
@@ -112,7 +115,7 @@ def _worst_fate(group: BreakGroup) -> str:
 
 
 def _describe_consequences(group: BreakGroup) -> tuple[str, ...]:
-    """Return a sentence for each break that follows from the group's first."""
+    """Return a sentence on each break that exists only because of this group's cause."""
     sentences = []
     for brk in group.consequences:
         what, why = f"`{brk.frame.function}` at line {brk.frame.line}", "its caller ran eager"

@@ -31,7 +31,7 @@ class Diagnosis:
     expression: str
     """The source text that broke; "" if it cannot be read."""
     value: str | None
-    """What the expression was in eager, such as "bool[] True"; None if it was not seen."""
+    """The expression's value in eager, such as "bool[] True"; None if it is not known."""
     sentence: str
     """What broke, as one plain sentence."""
     advice: tuple[Advice, ...]
@@ -44,9 +44,11 @@ def diagnose(
     value: str | None = None,
     expression: str | None = None,
 ) -> Diagnosis:
-    """Return the diagnosis of a break at `place`, by default the place of the break itself.
+    """Return the category, sentence and advice of a break.
 
-    `expression` is the source text there, read from the file by default.
+    `place` is the position of the expression that broke, by default the innermost position in
+    user code. `expression` is its source text, by default read from the file; `value` describes
+    its value in eager (None if unknown).
     """
     usage = _usage(brk, place or place_of(brk), value, expression)
     function = find_known_function(brk, usage.expression)
@@ -56,7 +58,7 @@ def diagnose(
 
 
 def _usage(brk: Break, place: Position, value: str | None, expression: str | None) -> Usage:
-    """Return how the user's code uses the expression at `place`."""
+    """Return the facts about the code around `place` on which category and advice depend."""
     text = expression_at(place) if expression is None else expression
     context = "\n".join((brk.gb_type, brk.context, brk.explanation))
     above = tuple(expression_at(caller) for caller in calling_positions(brk)[1:])

@@ -36,7 +36,7 @@ class HiddenBreak:
     event: Break
     place: Position
     behind: Position | None
-    """The place whose replacement or forced branch let it show."""
+    """The place that hid it: the break showed after this was replaced, or its branch forced."""
     not_taken: bool
     """Whether it lies on a branch that the inputs do not take."""
 
@@ -51,7 +51,7 @@ class BreakGroup:
     consequences: tuple[Break, ...] = ()
     """Breaks that exist only because of this cause."""
     graphs: tuple[int, ...] = ()
-    """Indices of the graphs that ended here."""
+    """Indices into the recording's graphs of those that ended at this cause."""
     hidden: HiddenBreak | None = None
 
     @property
@@ -60,7 +60,7 @@ class BreakGroup:
         return self.breaks[0]
 
     def in_modes(self, modes: Iterable[ModeName]) -> BreakGroup:
-        """Return this group with further modes."""
+        """Return this group with `modes` added to its modes."""
         return replace(self, modes=tuple(dict.fromkeys((*self.modes, *modes))))
 
 
@@ -74,7 +74,7 @@ def group_breaks(
 ) -> list[BreakGroup]:
     """Group the breaks of one recording by cause, in the order in which they occurred.
 
-    `function` is the function being explained.
+    `function` is where the function being explained is defined.
     """
     relation = relate_causes(recording, function)
     found = []
@@ -105,7 +105,10 @@ def group_hidden(hidden: Iterable[tuple[HiddenBreak, ModeName]]) -> list[BreakGr
 
 
 def merge_groups(groups: Sequence[BreakGroup], others: Iterable[BreakGroup]) -> list[BreakGroup]:
-    """Return `groups` with the modes of equal `others`, followed by the `others` that are new."""
+    """Return `groups`, followed by those of `others` that have another cause.
+
+    One of `others` with the reason or the place of a group adds only its modes to that group.
+    """
     merged = list(groups)
     by_reason = {reason_of(group.first): i for i, group in enumerate(groups)}
     by_place = {group.place.span: i for i, group in enumerate(groups)}
@@ -121,10 +124,10 @@ def merge_groups(groups: Sequence[BreakGroup], others: Iterable[BreakGroup]) -> 
 
 
 def fold_consequences(groups: Sequence[BreakGroup]) -> list[BreakGroup]:
-    """Return the groups, with breaks on an object that another break produced as consequences.
+    """Merge each group that another group causes into that one, as its consequences.
 
-    That is a `with` whose manager was made by a call that broke, and code that receives the
-    handle of a hook which compiled code registers. They become consequences of the maker.
+    A break at a `with` is a consequence of a break in the call that made its context manager. A
+    break on the handle of a hook is a consequence of the break that registered the hook.
     """
     current = dict(enumerate(groups))
     makers = {
@@ -152,12 +155,13 @@ def fold_consequences(groups: Sequence[BreakGroup]) -> list[BreakGroup]:
 
 
 def relate_causes(recording: Recording, function: Position | None = None) -> nx.DiGraph:
-    """Return a graph of the causes, frames and compiled graphs of one recording.
+    """Relate the causes, frames and compiled graphs of one recording in a directed graph.
 
-    Nodes are ("cause", reason), ("frame", file, line, name) and ("graph", index); the graph's
-    attributes hold nothing else. An edge leads from a cause to each frame it broke, from a frame
-    to each graph compiled from it, from a cause to each graph that ended at it, and from a cause
-    to each cause that is only its consequence. `function` is the function being explained.
+    Its nodes are ("cause", reason), with the attribute `breaks`, ("frame", file, line, name) and
+    ("graph", index). An edge leads from a cause to each frame it broke, from a frame to each
+    compiled graph of it, from a cause to each compiled graph that ended at it, and from a cause to
+    each cause that is only its consequence. `function` is where the function being explained is
+    defined.
     """
     relation: nx.DiGraph = nx.DiGraph()
     frames: dict[str, Reason] = {}
@@ -195,11 +199,8 @@ def _is_generator(brk: Break) -> bool:
 def _is_noise(brk: Break, function: Position | None) -> bool:
     """Return whether a break is in code that the user did not ask to compile.
 
-    That is Python's own code, or a generator of a library: sympy runs some while a backward is
-    compiled.
-
-    That is Python's own code, or a generator of a library: sympy runs some while a backward is
-    compiled.
+    Such code is Python's own, or a generator of a library: sympy runs generators while a backward
+    is compiled. A break in `function`, the function being explained, is never noise.
     """
     if brk.frame == function:
         return False
@@ -209,8 +210,10 @@ def _is_noise(brk: Break, function: Position | None) -> bool:
 
 
 def _shown_place(brk: Break, function: Position | None) -> Position:
-    """Return the place of a break to show; the function's if only torch's wrapper is on the
-    stack."""
+    """Return the place that reports show for a break.
+
+    It is the definition of `function` if that is user code and the break's own place is not.
+    """
     place = place_of(brk)
     if function is not None and not is_user_code(place.file) and is_user_code(function.file):
         return function
@@ -218,7 +221,7 @@ def _shown_place(brk: Break, function: Position | None) -> Position:
 
 
 def _lies_within(inner: Position, outer: Position) -> bool:
-    """Return whether one span lies within another of the same file."""
+    """Return whether `inner` is a smaller span within `outer`, in the same file."""
     if inner.file != outer.file or None in (inner.column, outer.column, outer.end_column):
         return False
     start, end = (inner.line, inner.column), (inner.end_line, inner.end_column)
@@ -227,7 +230,7 @@ def _lies_within(inner: Position, outer: Position) -> bool:
 
 
 def _link_consequences(relation: nx.DiGraph, function: Position | None) -> None:
-    """Add edges from causes to the causes that are only their consequences."""
+    """Add to `relation` an edge from each cause to the causes that are only its consequences."""
     nodes = [n for n in relation if n[0] == "cause"]
     firsts: dict[object, Break] = {n: relation.nodes[n]["breaks"][0] for n in nodes}
     skipping = [

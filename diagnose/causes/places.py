@@ -10,18 +10,20 @@ from fullgraph.compiler.sources import FunctionNode, Owner, is_user_code, owner_
 
 
 def place_of(brk: Break) -> Position:
-    """Return the innermost position outside torch and the standard library.
+    """Return the position of a break: the innermost one outside torch and the standard library.
 
-    Without one, return torch's innermost position. Other installed libraries count as user code.
+    If the stack is in torch alone, return torch's innermost position. Other installed libraries
+    count as user code.
     """
     inside_torch = (p for p in reversed(brk.stack) if owner_of(p.file) is not Owner.PYTHON)
     return next(iter(calling_positions(brk)), None) or next(inside_torch, brk.stack[-1])
 
 
 def calling_positions(brk: Break) -> tuple[Position, ...]:
-    """Return the positions outside torch and the standard library, innermost first.
+    """Return the positions of a break's stack outside torch and Python, innermost first.
 
-    For a frame of torch's that eager code called, return the calling expression, if it is known.
+    If there are none, because eager code called a torch function that Dynamo compiled as a frame
+    of its own, return the position of that call; () if it is unknown.
     """
     inlined = tuple(position for position in reversed(brk.stack) if is_user_code(position.file))
     found = inlined or (() if brk.called_from is None else (brk.called_from,))
@@ -29,8 +31,7 @@ def calling_positions(brk: Break) -> tuple[Position, ...]:
 
 
 def exact_manager(position: Position) -> Position:
-    """Return the position of the context expression of a `with`, for a span that is its whole
-    body."""
+    """Narrow the position of a `with` to its only context manager; return others unchanged."""
     managers = context_managers_at(position)
     return managers[0] if len(managers) == 1 else position
 
@@ -77,7 +78,10 @@ def is_handled(place: Position) -> bool:
 
 
 def lines_around(place: Position, around: int = 3) -> tuple[tuple[int, str], ...]:
-    """Return the numbered lines of a place, with `around` lines before and after it."""
+    """Return the (line number, text) pairs of a place and `around` lines on each side.
+
+    Of a long statement, only the first nine lines count; () if the source is unreadable.
+    """
     file = read_source(place.file)
     if file is None:
         return ()

@@ -13,8 +13,8 @@ from fullgraph.diagnose.taxonomy import Root, RootKind, describe_guard, root_of_
 
 
 def describe_recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
-    """Return one entry for each value that made frames compile again, the most costly first."""
-    took = {event.compile_id: event.total for event in recording.timings}
+    """Return one entry for each value that caused recompiles, the longest compile time first."""
+    compile_seconds = {event.compile_id: event.total for event in recording.timings}
     groups: dict[tuple[str, ...], list[Recompile]] = {}
     sizes: dict[tuple[str, ...], tuple[str, ...]] = {}
     for event in recording.recompiles:
@@ -22,7 +22,7 @@ def describe_recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
         if root.kind is RootKind.SIZE:  # a length has the same sizes wherever it arrives
             key = sizes.setdefault(root.key, key)
         groups.setdefault(key, []).append(event)
-    entries = [_describe_recompiles(events, took) for events in groups.values()]
+    entries = [_describe_recompiles(events, compile_seconds) for events in groups.values()]
     return tuple(sorted(entries, key=lambda one: (-(one.seconds or 0.0), -one.count)))
 
 
@@ -32,7 +32,11 @@ def _root_of(event: Recompile) -> Root:
 
 
 def _key_of(event: Recompile) -> tuple[str, ...]:
-    """Return a key that is equal for events with one root in one frame, or of one class."""
+    """Return the key by which recompiles are grouped into entries.
+
+    An attribute of `self` has one entry in each file, a global or unnamed value one in all, and
+    any other value one in each frame.
+    """
     root = _root_of(event)
     if root.name.startswith("self.") and root.kind is not RootKind.SIZE:
         return *root.key, *(position.file for position in event.positions[:1])
@@ -43,9 +47,9 @@ def _key_of(event: Recompile) -> tuple[str, ...]:
 
 
 def _describe_recompiles(
-    events: list[Recompile], took: Mapping[str, float | None]
+    events: list[Recompile], compile_seconds: Mapping[str, float | None]
 ) -> RecompileInfo:
-    """Describe all recompiles with one root."""
+    """Describe the recompiles of one entry; `compile_seconds` is keyed by compile id."""
     frame = events[0].frame
     guards = tuple(dict.fromkeys(event.guards[0] for event in events if event.guards))
     described = [describe_guard(guard) for guard in guards]
@@ -53,7 +57,7 @@ def _describe_recompiles(
     advice = {one.text: one for _, tips in reversed(described) for one in reversed(tips)}
     positions = tuple(dict.fromkeys(p for event in events for p in event.positions))
     root = _root_of(events[0])
-    seconds = [took.get(event.compile_id) for event in events]
+    seconds = [compile_seconds.get(event.compile_id) for event in events]
     known = [one for one in seconds if one is not None]
     return RecompileInfo(
         frame.function,
@@ -73,7 +77,10 @@ def _describe_recompiles(
 
 
 def _place_of(root: Root, positions: Iterable[Position], frame: Position) -> Position | None:
-    """Return the first place in user code at which a guard reads `root`, else its frame."""
+    """Return where user code reads `root`: the first of `positions`, else the frame.
+
+    The place is narrowed to the name of the value if its line has it. None if neither is user code.
+    """
     place = next((p for p in (*positions, frame) if is_user_code(p.file)), None)
     source = read_source(place.file) if place is not None else None
     if place is None or source is None:
@@ -89,12 +96,12 @@ def _place_of(root: Root, positions: Iterable[Position], frame: Position) -> Pos
 
 
 def _without_numbers(sentence: str) -> str:
-    """Return a sentence without the numbers outside of backquotes."""
+    """Return `sentence` with all numbers removed, except those in backquotes."""
     return re.sub(r"(`[^`]*`)|\d+", r"\1", sentence)
 
 
 def note_guards(program: Program, counters: Iterable[str]) -> Iterator[Note]:
-    """Yield a note for each value that Dynamo guards on and another call will likely change.
+    """Yield a note for each Python value that Dynamo guards on and a later call may change.
 
     `counters` are the Python numbers of the module that the calls changed.
     """

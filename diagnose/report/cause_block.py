@@ -68,7 +68,7 @@ def _link_gb_id(cause: Cause) -> Text:
 
 
 def _edit_parts(cause: Cause) -> Iterator[RenderableType]:
-    """Yield the edit to make with its diff, then the others in a line each; else the advice."""
+    """Yield the best edit with its diff and a line for each other; without edits, the advice."""
     edit = best_edit(cause)
     if edit is None:
         yield from tips(cause.advice)
@@ -105,7 +105,7 @@ def _other_edits(cause: Cause, best: Edit) -> Iterator[Text]:
 
 
 def tips(advice: Sequence[Advice]) -> list[RenderableType]:
-    """Return the advice, changes of code first, each with its caveat."""
+    """Return the advice with its caveats, changes of code first; [] if there is none."""
     rows: list[RenderableType] = []
     for number, one in enumerate(wording.rank_advice(advice)):
         rows.append(Text.assemble(text("Or " if number else "Try ", "bold"), text(one.text)))
@@ -146,7 +146,10 @@ class SourceView:
 
 
 def _cut_line(line: Line, room: int) -> tuple[str, str, str]:
-    """Return the parts of `line` that fit `room` columns; the expression's start is kept."""
+    """Return the text before, in and after the expression, cut to `room` columns in all.
+
+    The start of the expression stays visible.
+    """
     before, marked, after = line.parts
     if cell_len(before + marked) > room:
         spare = max(room // 4, room - 1 - cell_len(marked))
@@ -160,7 +163,7 @@ def _cut_line(line: Line, room: int) -> tuple[str, str, str]:
 
 
 def cut_part(part: str, room: int) -> str:
-    """Return `part`, cut with "…" to `room` columns."""
+    """Return `part`, shortened to `room` columns with "…" at its end if it is longer."""
     if cell_len(part) <= room:
         return part
     part = part[: 4 * max(room, 1)]

@@ -19,7 +19,7 @@ _HEADER = ("", "line", "expression", "what it is", "effect")
 _WIDEST = (10, 22, 200, 22, 20)
 _GAP = 2
 _NARROW = 60
-"""Columns below which the fields of a row are one wrapped line."""
+"""Width in columns below which the fields of a row become one wrapped line."""
 _REMEDY_LINES = 2
 _FEW_ROWS = 6
 """Number of rows up to which an edit of a few lines is shown as code."""
@@ -67,7 +67,7 @@ def name_causes(causes: Sequence[Cause]) -> str:
 
 
 def place_of(cause: Cause) -> str:
-    """Return "net.py:14"; the path if it is short."""
+    """Return "net.py:14", with the folders of the path if they are short."""
     path = short_path(cause.position.file)
     name = path if len(path) <= _SHORT_PATH else PurePath(path).name
     return f"{name}:{cause.position.line}"
@@ -103,13 +103,13 @@ def _cut_front(cell: str, room: int) -> str:
     return cell if cell_len(cell) <= room else "…" + cut_part(cell[::-1], room)[-2::-1]
 
 
-def _remedy_lines(remedy: RowRemedy, width: int, rows: int) -> list[RenderableType]:
-    """Return the edit with its rule: in at most two lines, or as code where rows are few."""
+def _remedy_lines(remedy: RowRemedy, width: int, row_count: int) -> list[RenderableType]:
+    """Draw a remedy and its rule in two lines at most; in more as code if `row_count` is small."""
     indent = _indent(width)
     label, style = f"{remedy.label}: ", "green" if remedy.is_code else ""
     lines = printable(remedy.text).split("\n")
     line = width - indent
-    if len(lines) > 1 and rows <= _FEW_ROWS and max(map(cell_len, lines)) + len(label) <= line:
+    if len(lines) > 1 and row_count <= _FEW_ROWS and max(map(cell_len, lines)) + len(label) <= line:
         code = f"\n{' ' * len(label)}".join(lines)
         return _draw_remedy(label, code, style, remedy.tag, line, indent)
     content, tag = " ".join(lines), remedy.tag if remedy.is_code else remedy.long_tag
@@ -119,9 +119,9 @@ def _remedy_lines(remedy: RowRemedy, width: int, rows: int) -> list[RenderableTy
     return _draw_remedy(label, cut_part(content, max(room, 8)), style, tag, line, indent)
 
 
-def _condition_line(remedy: RowRemedy, width: int, rows: int) -> list[RenderableType]:
-    """Return the assumption of an unsafe edit as one line, if there are few rows."""
-    if not remedy.condition or rows > _FEW_ROWS:
+def _condition_line(remedy: RowRemedy, width: int, row_count: int) -> list[RenderableType]:
+    """Draw the condition of an edit as one line; [] without one or if `row_count` is large."""
+    if not remedy.condition or row_count > _FEW_ROWS:
         return []
     indent = _indent(width)
     shown = cut_part(printable(remedy.condition), width - indent)
@@ -129,7 +129,7 @@ def _condition_line(remedy: RowRemedy, width: int, rows: int) -> list[Renderable
 
 
 def _indent(width: int) -> int:
-    """Return the columns before the second line of a row."""
+    """Return the indentation of the lines below the first of a row, in columns."""
     return 4 if width >= _NARROW else min(2, max(0, width - 8))
 
 

@@ -1,4 +1,4 @@
-"""JSON-ready data of an explanation, schema 1, and the way back."""
+"""Conversion of an explanation to JSON-ready data, schema 1, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.compiler.events import Position
 from fullgraph.diagnose.explanation_data import Cause, ExplanationData
 
 SCHEMA = 1
-"""Fields may be added to a schema (with a default in their dataclass), never renamed."""
+"""Version of the format: fields may be added to it, with a default, but not renamed."""
 
 _PLACE = tuple(field.name for field in fields(Position))
 
@@ -26,7 +26,7 @@ def to_dict(explanation: ExplanationData) -> dict[str, Any]:
 
 
 def cause_to_dict(cause: Cause) -> dict[str, Any]:
-    """Return `cause` as in schema 1, with the fields of its position inlined."""
+    """Return `cause` as a dict of schema 1, in which the fields of its position are inlined."""
     data = _to_plain(cause)
     head = {name: data.pop(name) for name in ("id", "category", "gb_id", "gb_type")}
     return {**head, **data.pop("position"), **data}
@@ -71,19 +71,22 @@ def _to_plain(value: object) -> Any:
 
 
 def _nest_position(cause: dict[str, Any]) -> dict[str, Any]:
-    """Add a cause's place as a nested `position`."""
+    """Return a saved cause with the fields of its position also nested in "position"."""
     return {**cause, "position": {name: cause[name] for name in _PLACE}}
 
 
-def _read_as(kind: Any, value: object) -> Any:
-    """Return `value` as the type `kind`. Raises TypeError or ValueError if it does not fit."""
-    if isinstance(kind, type) and is_dataclass(kind):
+def _read_as(annotation: Any, value: object) -> Any:
+    """Return JSON-ready data as a value of the annotated type.
+
+    Raises TypeError or ValueError if `value` does not fit `annotation`.
+    """
+    if isinstance(annotation, type) and is_dataclass(annotation):
         if not isinstance(value, dict):
-            raise TypeError(f"{kind.__name__} is not an object")
-        hints = get_type_hints(kind)
-        known = [field.name for field in fields(kind) if field.name in value]
-        return kind(**{name: _read_as(hints[name], value[name]) for name in known})
-    origin, arguments = get_origin(kind), get_args(kind)
+            raise TypeError(f"{annotation.__name__} is not an object")
+        hints = get_type_hints(annotation)
+        known = [field.name for field in fields(annotation) if field.name in value]
+        return annotation(**{name: _read_as(hints[name], value[name]) for name in known})
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         inner = next(argument for argument in arguments if argument is not type(None))
         return None if value is None else _read_as(inner, value)
@@ -93,6 +96,6 @@ def _read_as(kind: Any, value: object) -> Any:
         if arguments[-1] is Ellipsis:
             return tuple(_read_as(arguments[0], item) for item in value)
         return tuple(_read_as(a, item) for a, item in zip(arguments, value, strict=True))
-    if not isinstance(value, (int, float) if kind is float else kind):
-        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+    if not isinstance(value, (int, float) if annotation is float else annotation):
+        raise TypeError(f"{value!r} is not of type {annotation.__name__}")
     return value

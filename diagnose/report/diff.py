@@ -82,7 +82,7 @@ def diff(
 
 
 def _pair_causes(old: tuple[Cause, ...], new: tuple[Cause, ...]) -> list[tuple[int, int]]:
-    """Return the pairs of indices into `new` and `old` of equal causes."""
+    """Return the pairs (index into `new`, index into `old`) of equal causes."""
     places: dict[Key, list[int]] = defaultdict(list)
     for i, cause in enumerate(old):
         places[_cause_key(cause)].append(i)
@@ -109,7 +109,7 @@ def _cause_key(cause: Cause) -> Key:
 
 
 def _cause_distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
-    """Return how different two causes are: reason, then lines around, then line number."""
+    """Return how different two causes are: their reasons, lines around them, line numbers."""
     lines = {text.strip() for _, text in one.source}
     others = {text.strip() for _, text in other.source}
     moved = abs(one.position.line - other.position.line)
@@ -117,7 +117,7 @@ def _cause_distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
 
 
 def _caveats(before: ExplanationData, after: ExplanationData) -> tuple[str, ...]:
-    """Return sentences on why a difference may not come from the code."""
+    """Return sentences on why a cause may wrongly seem new or gone."""
     sentences = []
     for name, explanation in (("older", before), ("newer", after)):
         if explanation.error is not None or not explanation.complete:

@@ -22,8 +22,10 @@ class DiffLine:
 
 
 def diff_lines(edit: Edit, cause: Cause) -> tuple[DiffLine, ...]:
-    """Return the lines that `edit` changes, with a line of context around changes outside
-    `cause`."""
+    """Return the lines that `edit` changes, as the block of `cause` shows them.
+
+    A change outside the lines of `cause`, which the block shows above, gets a line of context.
+    """
     position = cause.position
     lines = range(position.line, (position.end_line or position.line) + 1)
     near = lines if edit.file == position.file else range(0)
@@ -61,7 +63,7 @@ def _parse_hunks(edit: Edit) -> list[list[DiffLine]]:
 
 
 def _changed_lines(hunk: list[DiffLine], shown_above: range) -> list[DiffLine]:
-    """Return a hunk's changed lines, with one line of context unless they are `shown_above`."""
+    """Return a hunk's changed lines, with a line of context if none has a number `shown_above`."""
     changed = [i for i, line in enumerate(hunk) if line.sign != " "]
     around = 0 if any(hunk[i].number in shown_above for i in changed) else 1
     shown: list[DiffLine] = []

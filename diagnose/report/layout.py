@@ -14,7 +14,7 @@ from fullgraph.diagnose.report.wording import count, format_position, is_library
 
 
 def order_causes(causes: tuple[Cause, ...]) -> tuple[tuple[Cause, int], ...]:
-    """Return every cause with its depth, each followed by the causes hidden behind it."""
+    """Return every cause with its nesting depth, followed by the causes hidden behind it."""
     ids = {cause.id for cause in causes}
     behind: dict[str, list[Cause]] = {}
     for cause in causes:
@@ -52,7 +52,7 @@ class Strip:
 
 
 def graph_strips(explanation: ExplanationData, most: int = 60) -> tuple[Strip, ...]:
-    """Return a strip of at most `most` graphs for each phase."""
+    """Return one strip for each phase of `GraphInfo.phase`, of at most `most` graphs."""
     phases = dict.fromkeys(graph.phase for graph in explanation.graphs)
     shown = []
     for index, phase in enumerate(phases):
@@ -86,23 +86,25 @@ def _strip_pieces(
 
 
 def graph_width(ops: int) -> int:
-    """Return the drawn width of a graph: 1 for 0 ops, 2 for 1, 8 for 100, 11 for 1,000."""
+    """Return the width of a graph in characters: 1 for 0 ops, 2 for 1, 8 for 100, 11 for 1,000."""
     return 1 + round(log2(1 + max(0, ops)))
 
 
 def fold_stack(cause: Cause) -> tuple[str, ...]:
     """Return the calls that lead to `cause`, outermost first, with library frames folded.
 
-    The package of the outermost frame is the one being explained and is not folded.
+    Frames of the outermost frame's package are not folded: that package is being explained.
     """
     stack = cause.stack
     if stack and stack[-1].key == cause.position.key:
         stack = stack[:-1]
-    own = _package_of(stack[0]) if stack else None
+    explained = _package_of(stack[0]) if stack else None
     rows: list[str] = []
     run: list[Position] = []
     for position in stack:
-        if is_library(position.file) and (own == "torch" or _package_of(position) != own):
+        if is_library(position.file) and (
+            explained == "torch" or _package_of(position) != explained
+        ):
             run.append(position)
             continue
         rows += _fold_frames(run)

@@ -31,7 +31,7 @@ class Line:
 
 
 def source_lines(cause: Cause, around: int = 1) -> tuple[Line, ...]:
-    """Return the lines of `cause` and `around` more on both sides, with its expression marked."""
+    """Return the lines of `cause`, its expression marked, and `around` more lines on each side."""
     first = cause.position.line
     last = max(first, cause.position.end_line or first)
     near = ((n, text) for n, text in cause.source if first - around <= n <= last + around)
@@ -60,7 +60,7 @@ def _mark_line(cause: Cause, number: int, raw: str) -> Line:
 
 
 def _end_of_expression(cause: Cause, raw: str, start: int) -> int:
-    """Return where the expression ends on its last line, in characters of `raw`."""
+    """Return the offset in `raw`, the last line of the expression, at which it ends."""
     if cause.position.end_column is not None:
         return _count_characters(raw, cause.position.end_column)
     expression = cause.expression.partition("\n")[0].rstrip()
@@ -80,7 +80,10 @@ def _count_characters(raw: str, column: int) -> int:
 
 
 def _expand_tabs(raw: str) -> tuple[str, list[int]]:
-    """Return `raw` as it is shown, and the offset there of each character and of the end."""
+    """Return `raw` with tabs expanded, and where each of its characters is in the result.
+
+    The offsets end with the length of the result.
+    """
     text = ""
     offsets = []
     for character in raw:
@@ -93,7 +96,7 @@ def _expand_tabs(raw: str) -> tuple[str, list[int]]:
 
 
 def _dedent_line(line: Line, indent: int) -> Line:
-    """Remove `indent` columns, and move the mark along."""
+    """Return `line` without its first `indent` columns, and its mark that much to the left."""
     if line.start is None or line.end is None:
         return replace(line, text=line.text[indent:])
     start, end = max(0, line.start - indent), line.end - indent

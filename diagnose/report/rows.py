@@ -15,7 +15,7 @@ _WORST = {"skipped": 0, "prefix": 1, "resumed": 2}
 _FEW_LINES = 4
 """Number of new lines up to which an edit is shown as code."""
 _SHORT = 56
-"""Length up to which an `if` with its statement is one line of several."""
+"""Length of a block up to which an `if` and its only statement are put on one line."""
 _HUNK = re.compile(r"@@ -(\d+)")
 _IMPORT = re.compile(r"import\s|from\s\S+\simport\s")
 
@@ -32,14 +32,13 @@ class RowRemedy:
     rule: str = ""
     applicability: str = ""
     why: str = ""
-    """The rule's sentence, for where the code has no room."""
+    """The rule's sentence, shown if the code does not fit."""
     lines: int = 0
     """Number of new lines of an edit."""
     assumes: tuple[str, ...] = ()
     """What must hold for an unsafe edit, one clause each."""
-
     after: str = ""
-    """The id of a cause whose edit changes one of the same lines."""
+    """The id of an earlier cause whose edit changes one of the same lines; "" if there is none."""
 
     @property
     def tag(self) -> str:
@@ -92,7 +91,7 @@ def cause_rows(explanation: ExplanationData) -> tuple[Row, ...]:
 
 
 def _mark_overlaps(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows; an edit of a line that an earlier row edits, too, names that row's cause."""
+    """Yield the rows, with `RowRemedy.after` set if an earlier row's edit changes the same line."""
     taken: dict[tuple[str, int], str] = {}
     for row in rows:
         edit = best_edit(row.first)
@@ -115,7 +114,7 @@ def _weight(*causes: Cause) -> tuple[int, ...]:
 
 
 def best_edit(cause: Cause) -> Edit | None:
-    """Return the first edit that changes code, else the first one; None without edits."""
+    """Return the first edit that is ready to apply to code, else the first; None without edits."""
     ready = [edit for edit in cause.edits if edit.applicability != "display" and edit.diff]
     return next(iter((*ready, *cause.edits)), None)
 
@@ -183,6 +182,7 @@ def describe_edit(edit: Edit, cause: Cause) -> RowRemedy:
 
 
 def _describe_change(edit: Edit, cause: Cause) -> RowRemedy:
+    """Return the remedy for `edit`, still without its assumptions."""
     new = [line for line in edit.after if line.strip() and not _IMPORT.match(line)]
     new = _join_header(new)
     last = cause.position.end_line or cause.position.line
@@ -216,7 +216,7 @@ class _Block:
     """Adjacent lines that a diff changes."""
 
     old: range
-    """Line numbers of what is replaced; empty, at the line that follows, for an insertion."""
+    """Line numbers of what is replaced; for an insertion, empty at the line that follows it."""
     new: tuple[str, ...]
 
     @property
@@ -234,14 +234,14 @@ def _span(lines: range) -> str:
 
 
 def _join_header(lines: list[str]) -> list[str]:
-    """Return an `if` with one statement on one line."""
+    """Return a header such as `if` and its only statement as one line; other lines unchanged."""
     if len(lines) == 2 and lines[0].endswith(":"):
         return [f"{lines[0]} {lines[1].strip()}"]
     return lines
 
 
 def _changed_blocks(diff: str) -> list[_Block]:
-    """Return the blocks of a diff; those of blank lines and imports alone do not count."""
+    """Return the changed blocks of a diff, except those of only blank lines and imports."""
     found: list[_Block] = []
     old = start = 0
     changed: list[str] = []

@@ -32,7 +32,7 @@ from fullgraph.diagnose.report.rows import cause_rows
 WIDTH = 80
 """Columns of the plain text."""
 LINES = 60
-"""Lines of the short form, at a width of 80 columns or more."""
+"""Maximum number of lines of the short form, if the console has 80 columns or more."""
 HINT = "Details: `-v` or `--cause C1`; in Python, `report.text(verbose=True)`."
 FIX_HINT = "To try, prove and apply the edits: `fullgraph fix`."
 _OUTPUT_LINES = 20
@@ -72,8 +72,8 @@ def render(
 ) -> None:
     """Draw `explanation` on `console`: the short form, with details of all causes if `verbose`.
 
-    With `cause`, the verdict and that cause alone. Raises FullgraphError if there is none of
-    that id.
+    With `cause`, an id such as "C3", draw only the verdict and that cause. Raises FullgraphError
+    if no cause has that id.
     """
     tried = explanation.fullgraph.ok is not None
     if cause is not None:
@@ -98,7 +98,10 @@ def render(
 
 
 def show(console: Console, *parts: RenderableType) -> None:
-    """Print `parts`; on a pipe without trailing spaces, in characters that its encoding has."""
+    """Print `parts` on `console`.
+
+    What is not a terminal gets no trailing spaces; characters that its encoding lacks are replaced.
+    """
     encoding = console.encoding
     is_utf = encoding.lower().startswith("utf")
     if is_utf and console.is_terminal:
@@ -120,7 +123,7 @@ def _no_such_cause(explanation: ExplanationData, cause: str) -> str:
 
 
 def _short_form(e: ExplanationData, console: Console) -> list[RenderableType]:
-    """Return the short form; one line counts the rows that do not fit."""
+    """Return the short form; if some rows of the table do not fit, a line says how many."""
     head, rows, rest = list(_verdict_lines(e)), _table_rows(e, console), list(_short_sections(e))
     left = LINES - _height(console, head + rest) - 1
     drawn: list[RenderableType] = []
@@ -173,7 +176,7 @@ def _draw_strip(strip: Strip) -> Text:
 
 
 def _table_rows(e: ExplanationData, console: Console) -> list[list[RenderableType]]:
-    """Return the table of causes, the lines of each row apart; the first is the header."""
+    """Return the table of causes as a list of lines for each row, beginning with the header."""
     rows = cause_rows(e)
     if not rows:
         return []
@@ -183,7 +186,7 @@ def _table_rows(e: ExplanationData, console: Console) -> list[list[RenderableTyp
 
 
 def _short_sections(e: ExplanationData) -> Iterator[RenderableType]:
-    """Yield the sections below the table, each in a line or two."""
+    """Yield the sections below the table, with a line or two for each fact."""
     lines: list[Text] = []
     for recompile in e.recompiles[:_FEW]:
         times = wording.count(recompile.count, "recompile")

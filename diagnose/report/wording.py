@@ -132,7 +132,7 @@ def describe_count(cause: Cause) -> str:
 
 
 def describe_modes(cause: Cause, tried: bool = True) -> str:
-    """Return the modes in which the cause exists: "default mode only"."""
+    """Return the modes in which the cause exists: "both modes", "default mode only"."""
     both = len(set(cause.modes)) > 1
     return _mode_names(cause.modes) + ("" if both or not (tried and cause.modes) else " only")
 
@@ -199,7 +199,7 @@ def describe_setting(explanation: ExplanationData) -> str:
 
 
 def short_notes(explanation: ExplanationData) -> tuple[str, ...]:
-    """Return the notes that nothing else in the report says, with those about waits merged."""
+    """Return the notes that the rest of the report does not say; those on device waits as one."""
     by_place = {cause.position: cause.id for cause in explanation.causes}
     waits: list[str] = []
     notes: list[str] = []
@@ -229,7 +229,7 @@ def _is_said_elsewhere(note: Note, explanation: ExplanationData) -> bool:
 
 
 def first_guard(recompile: RecompileInfo) -> str:
-    """Return the message of a recompile; for many failed guards, that of the first."""
+    """Return the message of a recompile; of many failed guards, the first and their number."""
     first, dot, _ = recompile.message.partition(". ")
     if not dot or len(recompile.guards) < _MANY_GUARDS:
         return recompile.message
@@ -237,7 +237,7 @@ def first_guard(recompile: RecompileInfo) -> str:
 
 
 def recompile_place(recompile: RecompileInfo) -> str:
-    """Return the place of the value that changed, else that of the frame."""
+    """Return the place of the value that changed; if it is unknown, that of the frame."""
     if recompile.where is not None:
         return format_position(recompile.where)
     return format_place(recompile.file, recompile.line)

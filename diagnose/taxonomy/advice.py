@@ -33,8 +33,8 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = (
 def advise(category: C, usage: Usage) -> tuple[Advice, ...]:
     """Return what to try against a break of a category, best first.
 
-    The remedy for the construct leads, in the user's own words. Then come the tested examples for
-    code that reads like the user's, other source changes, and settings of the compiler.
+    First comes the remedy for the construct, with the user's expression. Then come the tested
+    examples for similar code, other source changes, and settings of the compiler.
     """
     fitting = [f for f in FIXES.get(category, ()) if f.fits(usage.expression, usage.statement)]
     fitting.sort(key=lambda fix: (not fix.when, not fix.advice.modes))
@@ -46,9 +46,10 @@ def advise(category: C, usage: Usage) -> tuple[Advice, ...]:
 
 
 def _with_remedy(category: C, usage: Usage, examples: list[Advice]) -> Iterator[Advice]:
-    """Yield the remedy, then the other tested examples if the remedy has one of its own.
+    """Yield the remedy for the construct, and the `examples` that belong with it.
 
-    A remedy without an example stands alone: the examples are for other constructs.
+    If no remedy fits, yield all examples. A remedy that has an example is followed by the other
+    tested ones. A remedy without an example comes alone: the examples are for other constructs.
     """
     found = find_remedy(REMEDIES.get(category, ()), usage)
     if found is None:
@@ -76,7 +77,7 @@ def advise_on_fake(code: str) -> str:
 
 
 def with_user_expression(advice: Advice, category: C, expression: str) -> Advice:
-    """Return `advice` with the user's expression as its example, if that is certainly correct."""
+    """Return `advice` with the user's expression as its example, if it has a known rewrite."""
     rewrite = _REWRITES.get((category, advice.text))
     node = parse(expression) if rewrite is not None else None
     after = rewrite(node) if rewrite is not None and node is not None else ""

@@ -20,13 +20,13 @@ _MODULE_CALL = re.compile(r"torch[/\\]nn[/\\]modules[/\\]module\.py")
 _CACHED = re.compile(r"functools\.py$")
 """Python up to 3.11 takes a lock in `cached_property.__get__`."""
 _HANDLE = "RemovableHandle"
-"""What registering a hook of any kind gives."""
+"""Class of what registering a hook returns."""
 _REGISTERS = re.compile(r"register_(\w+_)?hook")
 _JIT = re.compile(r"torch[/\\]jit\b")
 _LOCK = re.compile(r"\((R?Lock|lock|Condition|(Bounded)?Semaphore|(Simple)?Queue)\)")
-"""An object of Python's that threads share, as Dynamo names its class."""
+"""Dynamo's text for an object of Python that threads share."""
 _STORAGE = "UntypedStorageVariable"
-"""What `tensor.untyped_storage()` gives while it is traced."""
+"""Dynamo's class for the result of `tensor.untyped_storage()`."""
 _OPTIMIZER = re.compile(r"torch[/\\]optim[/\\]")
 _NUMPY = re.compile(r"\b(np|numpy)\.")
 _CHANGES = re.compile(r"\.(append|extend|insert|add|update|pop|remove|clear|setdefault)\(")
@@ -48,7 +48,7 @@ _BY_CALL = {
 
 
 def classify(brk: Break, usage: Usage, function: KnownFunction | None = None) -> C:
-    """Return the category of a break; `function` is the known function that it is about."""
+    """Return the category of a break; `function` is the known function in it, None if none is."""
     expression, statement = usage.expression, usage.statement
     if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
         return C.COMPREHENSION
@@ -85,13 +85,13 @@ def _calling_function(brk: Break) -> str:
 
 
 def is_consequence(brk: Break) -> bool:
-    """Return whether an earlier break alone causes this one.
+    """Return whether a break exists only because of an earlier break.
 
-    - A frame that was skipped calls its comprehensions and generator expressions as frames of
-      their own, which Dynamo cannot start with (Python 3.11: it cannot step their iterator).
-    - So it is with the generator functions of libraries that eager code goes through.
-    - A method that was loaded before a break among its arguments comes back in the resume
-      function as a bound method of the C type, which Dynamo does not enter.
+    - A skipped frame calls its comprehensions and generator expressions as frames of their own,
+      which Dynamo cannot compile (Python 3.11: it cannot step their iterator).
+    - The same is true of generator functions of libraries that a skipped frame calls.
+    - A method that was loaded before a break in its arguments is, in the resume function, a bound
+      method of the C type, which Dynamo does not enter.
     """
     frame = brk.frame
     if category_of_gb_type(brk.gb_type) is C.GENERATOR:
@@ -251,7 +251,7 @@ def _is_subscript(expression: str) -> bool:
 
 
 def _assigns_masked(expression: str, statement: str) -> bool:
-    """Whether `statement` assigns to the same kind of subscript that `expression` reads.
+    """Return whether `statement` assigns through the mask that `expression` reads through.
 
     `y[m] = f(y[m])` and `y[m] += 1` read through the mask only in order to write through it.
     """

@@ -43,14 +43,14 @@ def code(
 ) -> Fix:
     """Return a source change as a `Fix`.
 
-    `before` and `after` are programs: tests compile them, and see one break less and equal values
-    in both modes. A fix without an example claims no mode.
+    `before` and `after` are an example: two programs, of which tests check in both modes that the
+    second has one break less and the same values. Without it, the advice has no `modes`.
     """
     modes = BOTH if after else ()
     return Fix(Advice(text, "code", before, after, trap, modes), when, unless)
 
 
 def config(setting: str, trap: str, *, before: str = "", modes: tuple[str, ...] = BOTH) -> Fix:
-    """Return a compiler setting as a `Fix`; `before` is a program without breaks under it."""
+    """Return a compiler setting as a `Fix`; it removes the breaks of the program `before`."""
     advice = Advice(f"Set `{setting}`.", "config", before, "", trap, modes if before else ())
     return Fix(advice)

@@ -41,7 +41,7 @@ _STATE = {
 def describe_guard(guard: str) -> GuardAdvice:
     """Return one sentence that names the user's variable, and what to do about it.
 
-    `guard` is a failed guard as `Recompile.guards` holds it. A guard of an unknown form is quoted.
+    `guard` is a text of `Recompile.guards`. The sentence quotes a guard of unknown form.
     """
     guard = plain_names(" ".join(guard.split()))
     for pattern, describe in _FORMS:

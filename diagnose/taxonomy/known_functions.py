@@ -212,9 +212,9 @@ def find_known_function(brk: Break, expression: str) -> KnownFunction | None:
 
 
 def _library_name(file: str, function: str) -> str:
-    """Return "copy.deepcopy" for function deepcopy in copy.py; "" for files of users.
+    """Return "copy.deepcopy" for the function deepcopy in copy.py.
 
-    "" for the files of users and of installed libraries other than torch.
+    "" for files of users and of installed libraries other than torch.
     """
     path = PurePath(file)
     if owner_of(file) is Owner.TORCH and "torch" in path.parts:

@@ -25,8 +25,9 @@ class Remedy:
     when: str = ""
     """A pattern that is searched in the expression."""
     if_: Callable[[Usage], object] = lambda usage: True
+    """A condition on the code around the expression."""
     fix: str = ""
-    """The start of the text of the fix whose example shows the same change; "" without one."""
+    """How the text of the fix begins whose example shows the same change; "" if there is none."""
     trap: str = ""
 
     def sentence(self, usage: Usage) -> str:
@@ -39,12 +40,13 @@ class Remedy:
 
 
 def find_remedy(remedies: Iterable[Remedy], usage: Usage) -> tuple[Remedy, str] | None:
-    """Return the first remedy that fits with its sentence; None if none does."""
+    """Return the first remedy that applies, with its sentence; None if none does."""
     found = ((remedy, remedy.sentence(usage)) for remedy in remedies)
     return next(((remedy, text) for remedy, text in found if text), None)
 
 
 def exits(*names: str) -> Callable[[Usage], object]:
+    """Return a predicate: whether `Usage.exit` is one of `names`."""
     return lambda usage: usage.exit in names
 
 
@@ -53,7 +55,7 @@ def is_iterated(usage: Usage) -> object:
 
 
 def calls_above(pattern: str) -> Callable[[Usage], object]:
-    """Return a predicate: whether the user's code calls a matching function above the break."""
+    """Return a predicate: whether an expression on the stack above the break matches `pattern`."""
     return lambda usage: any(re.search(pattern, caller) for caller in usage.callers)
 
 

@@ -11,7 +11,7 @@ from fullgraph.diagnose.taxonomy.guards import plain_names
 
 
 class RootKind(StrEnum):
-    """What kind of value changed. Reports and JSON show the values, which are stable."""
+    """The kind of value that changed. Reports and JSON show these strings, which are stable."""
 
     SIZE = "recompile: size"
     LENGTH = "recompile: length"
@@ -38,11 +38,11 @@ class Root:
     """Its name in the source: "self.count", "x.shape[0]"; "" if it has none."""
     kind: RootKind
     key: tuple[str, ...]
-    """Equal for guards that failed through one change, whatever the frames call the value."""
+    """Equal for guards that failed by one change, even if frames name the value differently."""
 
 
 def root_of_guard(guard: str) -> Root:
-    """Return the root of a failed guard, as `Recompile.guards` holds it."""
+    """Return the root of a failed guard, a text of `Recompile.guards`."""
     text = " ".join(guard.split())
     is_global = re.search(r"\bG\[", text) is not None
     text = plain_names(text)
@@ -63,7 +63,7 @@ def _named(kind: RootKind) -> Callable[[re.Match[str]], Root]:
 
 
 def _size(found: re.Match[str]) -> Root:
-    """One length has the same sizes in every frame that it reaches."""
+    """Return the root of a changed size; its key is the old and new size, equal in all frames."""
     name, dimension, old, new = found.groups()
     return Root(f"{name}.shape[{dimension}]", RootKind.SIZE, ("size", old, new))
 
@@ -87,7 +87,7 @@ def _value(found: re.Match[str]) -> Root:
 
 
 def _identity(name: str) -> str:
-    """Return a name without the indices that tell modules of one list apart."""
+    """Return `self.n` for `self.layers[0].n`, so that equal modules share a name; others as is."""
     owner, _, last = name.rpartition(".")
     return f"self.{last}" if owner.startswith("self") else name
 

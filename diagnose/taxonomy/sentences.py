@@ -17,7 +17,7 @@ from fullgraph.diagnose.taxonomy.known_functions import (
 from fullgraph.diagnose.taxonomy.usage import Usage
 
 WIDTH = 60
-"""Number of characters of an expression that a sentence quotes."""
+"""Maximum number of characters of an expression that a sentence quotes."""
 
 _TENSOR = re.compile(r"[a-z]+\d*\[")
 """How the text of a tensor's value begins: "f32[3, 4]"."""
@@ -167,7 +167,7 @@ _LOOKS = {
 
 
 def _describe_look(expression: str) -> str:
-    """Return why code that inspects an object or the running program cannot be traced."""
+    """Return as a clause why code that inspects an object or the program cannot be traced."""
     found = (why for pattern, why in _LOOKS.items() if re.search(pattern, expression))
     return next(found, "it looks at the running program or at an object's id")
 
@@ -201,7 +201,11 @@ def quote(expression: str) -> str:
 
 
 def _shown_part(expression: str) -> str:
-    """Return the condition of an `if` or `while`, or the head of another compound statement."""
+    """Return the part of a statement to quote.
+
+    It is the condition of an `if` or `while`, the header of another compound statement, or the
+    whole of other code.
+    """
     try:
         node = ast.parse(expression.strip()).body[0]
     except (SyntaxError, ValueError, IndexError):
@@ -218,7 +222,7 @@ def _shown_part(expression: str) -> str:
 
 
 def _value_clause(value: str | None, category: C) -> str:
-    """Return " (bool[], here True)" for a scalar tensor, " (here f32[3])" for other values."""
+    """Return " (bool[], here True)" for a scalar tensor, " (here f32[3])" else; "" if unknown."""
     if not value or (category is C.SCALAR and _TENSOR.match(value)):
         return ""  # the tensor made with the number, not the number
     kind, _, number = value.partition("[] ")
@@ -258,7 +262,7 @@ def _describe_callee(brk: Break, expression: str) -> str:
 
 
 def _class_clause(brk: Break) -> str:
-    """Return " (a lock)" for the class that Dynamo names in the break's context."""
+    """Return " (of type Lock)" for the class that Dynamo names in the break's context, or ""."""
     found = re.search(r"UserDefinedObjectVariable\((\w+)\)|device\(type", brk.context)
     return f" (of type {found[1] or 'torch.device'})" if found else ""
 

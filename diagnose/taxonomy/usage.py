@@ -1,4 +1,4 @@
-"""The code around a graph break, as far as its category and advice depend on it."""
+"""Facts about the code around a graph break on which its category and advice depend."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Usage:
     callers: tuple[str, ...] = ()
     """The user's expressions on the stack above the break, innermost first."""
     exit: str = ""
-    """How the branch that the expression decides ends: "break", "continue", "return", "raise",
-    "handled raise" where the function catches it, "" where it goes on."""
+    """The exit at the end of a branch whose condition the expression is: "break", "continue",
+    "return", "raise", "handled raise" if the function catches it; "" if there is none."""
     loop: str = ""
-    """The innermost loop around it: "for", "while", "while True" or ""."""
+    """The innermost loop around the expression: "for", "while", "while True" or ""."""
     is_iterated: bool = False
-    """Whether a `for` loop iterates over it."""
+    """Whether a `for` loop iterates over the expression."""
 
     def within(self, file: Source, node: ast.AST) -> Usage:
         """Return the usage with facts about the syntax around `node` in `file`."""
@@ -59,19 +59,18 @@ class Usage:
 
     @property
     def outer_function(self) -> str:
-        """The torch function that traces the code into a subgraph, such as "torch.cond"; "" if
-        none."""
+        """The torch function that traces the code as a subgraph: "torch.cond"; "" if none."""
         found = next((one for text in self.callers if (one := _OUTER.search(text))), None)
         return found[1] if found else ""
 
     @property
     def is_numpy(self) -> bool:
-        """Whether Dynamo traced it as a NumPy array."""
+        """Whether Dynamo traced the expression's value as a NumPy array."""
         return "NumpyNdarrayVariable" in self.context
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it was a tensor in eager."""
+        """Whether the expression's value was a tensor in eager."""
         kind = (self.value or "").partition("[")[0]
         return kind.isalnum() and kind[:1] in "fibuc" and "[" in (self.value or "")
 
@@ -86,8 +85,10 @@ def _loop_of(inside: list[ast.AST]) -> str:
 
 
 def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> str:
-    """Return how the branch that an expression decides leaves: "break", "return", …; "" if it does
-    not."""
+    """Return the value of `Usage.exit`: the exit of the branches whose condition is in `around`.
+
+    `around` are the syntax nodes from the expression outwards to its function.
+    """
     if isinstance(statement, ast.Assert) and statement.test in around:
         return "handled raise" if _is_handled(statement, around) else "raise"
     if not isinstance(statement, ast.If) or statement.test not in around:
@@ -100,7 +101,7 @@ def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> str:
 
 
 def _is_handled(statement: ast.stmt, around: list[ast.AST]) -> bool:
-    """Return whether the function handles exceptions that `statement` raises."""
+    """Return whether a `try` among the nodes `around` handles what `statement` raises."""
     return any(
         isinstance(one, ast.Try) and one.handlers and any(step in one.body for step in around)
         for one in around[around.index(statement) + 1 :]

@@ -44,7 +44,7 @@ NUMPY_TWINS = {
 
 
 def parse(expression: str) -> ast.AST | None:
-    """Return the only statement of a source text, or its expression; None if there is none."""
+    """Return the syntax node of one expression or statement; None if the text is not one."""
     try:
         (node,) = ast.parse(expression.strip()).body
     except (SyntaxError, ValueError):
@@ -108,8 +108,10 @@ def _container(usage: Usage) -> str:
 
 
 def _number(usage: Usage) -> str:
-    """Return the only non-literal argument of a call, beside the first: `self.k` of `torch.topk(x,
-    self.k)`."""
+    """Return `self.k` for `torch.topk(x, self.k)`: the only non-literal argument after the first.
+
+    "" for other code, and if there are several.
+    """
     node = parse(usage.expression)
     if not isinstance(node, ast.Call):
         return ""
@@ -151,7 +153,7 @@ def _func(usage: Usage) -> str:
 
 
 def _numpy(usage: Usage) -> str:
-    """Return the torch name of the NumPy function in the expression; "" if there is none."""
+    """Return what to do in place of the NumPy function in the expression; "" if unknown."""
     names = re.findall(r"\b(?:np|numpy)\.(\w+)", usage.expression)
     return next((NUMPY_TWINS[name] for name in names if name in NUMPY_TWINS), "")
 
@@ -173,4 +175,4 @@ PARTS: dict[str, Callable[[Usage], str]] = {
     "outer": lambda usage: usage.outer_function,
     "numpy": _numpy,
 }
-"""What a name in the braces of a remedy stands for; "" where the code has no such part."""
+"""By name in the braces of a remedy, what to fill in; "" if the code has no such part."""

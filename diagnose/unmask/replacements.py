@@ -20,7 +20,7 @@ class NotReplaceable(Exception):
 class Replay:
     """Callable that returns recorded values in order, and starts over at the end.
 
-    Written so that Dynamo traces a call.
+    Dynamo can trace a call of it.
     """
 
     def __init__(self, values: Sequence[object], order: Sequence[int]) -> None:
@@ -37,10 +37,11 @@ class Replay:
 
 
 def replacement_edit(recorder: NodeRecorder, number: int, *, replay: bool = True) -> FunctionEdit:
-    """Return the edit that puts recorded values in place of an expression.
+    """Return the edit that replaces an expression by its recorded values.
 
-    One value becomes a literal or a global; values that differ become a `Replay`, or the first
-    of them if not `replay`. Raises NotReplaceable.
+    A value that was always the same becomes a literal or a global. Values that differ become a
+    call of a `Replay`; without `replay`, the first one is used for all. `number` makes the names
+    of the globals unique. Raises NotReplaceable.
     """
     if recorder.node.use is NodeUse.STORE:
         node_has_value = "=" in recorder.node.text and not recorder.node.text.startswith("del ")
@@ -71,7 +72,7 @@ def have_different_values(recorder: NodeRecorder) -> bool:
 
 
 def _as_used(recorder: NodeRecorder, value: object) -> object:
-    """Return a kept value in the form that its use needs: elements, a bool, an int, or itself."""
+    """Return a recorded value in the form that its use needs: its elements, a bool, or itself."""
     if isinstance(value, Elements):
         return value.items
     if recorder.node.use is NodeUse.OPERAND and isinstance(value, torch.Tensor):

@@ -29,10 +29,10 @@ class ReplaceableBreak:
 
     place: Position
     callers: tuple[Position, ...]
-    """The place and the expressions that call it, innermost first: the first that can be
-    replaced is."""
+    """The place and the expressions that call it, innermost first. The first of them that can be
+    replaced is the one that gets replaced."""
     replay: bool = True
-    """Whether values that differ are replayed; else the first stands for all."""
+    """Whether values that differ are replayed in order; if not, the first is used for all."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,18 @@ class UnmaskRequest:
 
     targets: tuple[ReplaceableBreak, ...]
     forced: tuple[tuple[Position, bool], ...] = ()
-    """Tests and the side each takes at its first evaluation."""
+    """Conditions, and the value that each has at its first evaluation."""
     seconds: float = 60.0
 
 
 @dataclass(frozen=True)
 class BranchCondition:
-    """Condition at a break, and the branches that it took in eager, in order."""
+    """Condition at a break, and the values that it had in eager, in order."""
 
     place: Position
+    """The place of the break."""
     at: Position
+    """The place of the condition."""
     sides: tuple[bool, ...]
 
 
@@ -63,34 +65,37 @@ class ReplacedBreak:
     """The expression that was replaced: the place itself, or one that calls it."""
     replayed: bool
     approximate: bool
-    """Whether the first value stood for others that differ."""
+    """Whether the first value was used in place of others that differ."""
 
 
 @dataclass(frozen=True)
 class UnmaskResult:
-    """Recording and values of one request; plain data."""
+    """The recording of one request, and the eager values at its breaks.
+
+    It can be pickled, to be returned from a child process.
+    """
 
     recording: Recording | None = None
     values: Observations = field(default_factory=Observations)
     replaced: tuple[ReplacedBreak, ...] = ()
     refused: tuple[tuple[Position, str], ...] = ()
-    """Places for which nothing stood in, and why."""
+    """Places that could not be replaced, and why."""
     tests: tuple[BranchCondition, ...] = ()
     error: str | None = None
     """Why there is no recording: the trace raised, crashed or took too long."""
 
 
 def trace_with_replacements(
-    trial: UnmaskRequest, run: Callable[[], object], trace: Callable[[], Recording]
+    request: UnmaskRequest, run: Callable[[], object], trace: Callable[[], Recording]
 ) -> UnmaskResult:
-    """Call `run` in eager, then `trace` with the breaks of `trial` replaced, in this process.
+    """Call `run` in eager, then `trace` with the breaks of `request` replaced, in this process.
 
-    Both change whatever the user's code changes: call this in isolation. Live functions have
-    their own code back afterwards.
+    The side effects of both calls remain, so call this in isolation. The code of the live
+    functions is restored.
     """
     recorder_set = ValueRecorder()
-    chains = {target: _watch_callers(recorder_set, target) for target in trial.targets}
-    for target in trial.targets:
+    chains = {target: _watch_callers(recorder_set, target) for target in request.targets}
+    for target in request.targets:
         recorder_set.watch_inside(target.place)
     around = {
         recorder.node.at: recorder_set.watch_condition(recorder.node.at)
@@ -98,13 +103,13 @@ def trace_with_replacements(
         for _, recorders in chain
         for recorder in recorders
     }
-    forced = dict(trial.forced)
+    forced = dict(request.forced)
     for at, side in forced.items():
         if at in recorder_set.recorders:
             recorder_set.recorders[at].force = side
     with edit_functions(recorder_set.edits()) as recoding:
         raised = run_without_compiling(run)
-    unmade = {refusal.edit.at: refusal.reason for refusal in recoding.refused}
+    unedited = {refusal.edit.at: refusal.reason for refusal in recoding.refused}
     edits: dict[Position, FunctionEdit] = {}
     replaced: list[ReplacedBreak] = []
     refused: list[tuple[Position, str]] = []
@@ -112,7 +117,7 @@ def trace_with_replacements(
     for target, (chain, reason) in chains.items():
         for at, recorders in chain:
             try:
-                found = _replacement_edits(recorders, target.replay, unmade, len(edits))
+                found = _replacement_edits(recorders, target.replay, unedited, len(edits))
             except NotReplaceable as why:
                 reason = reason or str(why)
                 continue
@@ -134,7 +139,7 @@ def trace_with_replacements(
             break
         else:
             refused.append((target.place, reason))
-    seen = [t.place for t in trial.targets if any(at == t.place for at, _ in chains[t][0])]
+    seen = [t.place for t in request.targets if any(at == t.place for at, _ in chains[t][0])]
     values = Observations(tuple(recorder_set.observed(place) for place in seen), (), raised)
     recording, error = None, None
     try:
@@ -149,8 +154,10 @@ Chain = list[tuple[Position, tuple[NodeRecorder, ...]]]
 
 
 def _watch_callers(recorder_set: ValueRecorder, target: ReplaceableBreak) -> tuple[Chain, str]:
-    """Return the recorders of the two innermost replaceable callers, and why inner ones are not
-    replaceable."""
+    """Return recorders for the two innermost callers that can be instrumented.
+
+    Also return why the innermost one that cannot be is not; "" if there was none.
+    """
     chain: Chain = []
     reason = ""
     for caller in target.callers:
@@ -164,16 +171,17 @@ def _watch_callers(recorder_set: ValueRecorder, target: ReplaceableBreak) -> tup
 
 
 def _replacement_edits(
-    recorders: tuple[NodeRecorder, ...], replay: bool, unmade: dict[Position, str], number: int
+    recorders: tuple[NodeRecorder, ...], replay: bool, unedited: dict[Position, str], number: int
 ) -> dict[Position, FunctionEdit]:
     """Return the edits that replace the expressions of a place by their recorded values.
 
-    Of several expressions only those with values other than plain ones are replaced, unless all are
-    plain. Raises NotReplaceable.
+    Of several expressions, those that had only literal values are kept, unless all had. `unedited`
+    maps expressions that could not be instrumented to the reason; `number` makes the names of
+    globals unique. Raises NotReplaceable.
     """
     for recorder in recorders:
-        if recorder.node.at in unmade:
-            raise NotReplaceable(unmade[recorder.node.at])
+        if recorder.node.at in unedited:
+            raise NotReplaceable(unedited[recorder.node.at])
     chosen = [
         recorder
         for recorder in recorders

@@ -50,7 +50,7 @@ class UnmaskRound:
     values: Observations = field(default_factory=Observations)
     """The eager values of everything replaced in this round, under `forced`."""
     blocked: tuple[BlockedPlace, ...] = ()
-    """Where the search cannot go on, as far as is known now."""
+    """Places behind which the search cannot look, as far as is known now."""
     consequences: tuple[Position, ...] = ()
     """Places that stopped breaking without being replaced: other breaks caused theirs."""
     forced: tuple[tuple[Position, bool], ...] = ()
@@ -70,11 +70,11 @@ def unmask(
     seconds: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[UnmaskRound]:
-    """Look behind every break of `first`; yield after each round, at least once.
+    """Search for breaks hidden behind those of `first`; yield the result of each round.
 
-    `trace_with_replacements` runs one request in isolation, from the state in which `first` was
-    recorded. For a child that crashed or exceeded `UnmaskRequest.seconds` it returns a result with
-    `error`.
+    There is at least one round. `trace_with_replacements` runs one request in isolation, from the
+    state in which `first` was recorded. For a child that crashed or exceeded
+    `UnmaskRequest.seconds` it returns a result with `error`.
     """
     start = clock()
     search = _UnmaskSearch()
@@ -109,7 +109,7 @@ def unmask(
 
 @dataclass(frozen=True)
 class _ForcedBranches:
-    """Conditions whose branch is forced; empty for the branches that the inputs take."""
+    """Conditions to force, each with its value; none to follow the branches of the inputs."""
 
     forced: tuple[tuple[Position, bool], ...] = ()
     new: tuple[Position, ...] = ()
@@ -132,13 +132,15 @@ class _UnmaskSearch:
     consequences: list[Position] = field(default_factory=list)
     queue: deque[_ForcedBranches] = field(default_factory=lambda: deque([_ForcedBranches()]))
     flipped: set[tuple[Position, bool]] = field(default_factory=set)
+    """Conditions that were queued with the value that they do not have for the inputs."""
     suspects: dict[Span, HiddenBreak] = field(default_factory=dict)
-    """New breaks that cannot be replaced: often a skipped caller causes them, and they vanish."""
+    """New breaks that cannot be replaced. Often a skipped caller causes them, and they are gone in
+    a later round."""
     ignored: set[Span] = field(default_factory=set)
     """Places where the user's code raises in a forced branch."""
 
     def add_targets(self, breaks: Sequence[Break]) -> list[Break]:
-        """Add the places that break; return the first break of each new place."""
+        """Add the places of `breaks` to the targets; return the first break of each new place."""
         new = []
         for brk in breaks:
             place = place_of(brk)
@@ -209,7 +211,7 @@ class _UnmaskSearch:
         return (*kept, *self.ends)
 
     def _choose_other_replacements(self, outcome: UnmaskResult, broken: set[Span]) -> bool:
-        """Choose another replacement where a replaced place broke again; return whether one did."""
+        """Choose another replacement for each replaced place in `broken`; return whether one is."""
         stepped = False
         for done in outcome.replaced:
             spot = done.place.span
@@ -253,8 +255,10 @@ class _UnmaskSearch:
     def _queue_other_branches(
         self, branches: _ForcedBranches, tests: Sequence[BranchCondition], failed: bool
     ) -> None:
-        """Queue the branches not taken, all at once. Branches that were forced together and raised,
-        or hid one another, are queued one by one."""
+        """Queue the branches that were not taken, to be forced together.
+
+        Queue them one by one if they were forced together and raised, or hid one another.
+        """
         reached = {test.at for test in tests if test.sides}
         if len(branches.new) > 1:
             base = tuple(pair for pair in branches.forced if pair[0] not in branches.new)
@@ -306,8 +310,7 @@ def _is_consequence(brk: Break) -> bool:
 
 
 def _place_behind(brk: Break, replaced: Sequence[Position]) -> Position | None:
-    """Return the replaced place that most likely hid the break: the last one before it in its
-    frame."""
+    """Return the place that most likely hid the break: the last of `replaced` in its frame."""
     best, score = None, -1
     for place in replaced:
         rank = 0
