@@ -12,10 +12,10 @@ from fullgraph.rewrites.source import dotted_name
 
 
 def class_of(site: Site, node: cst.BaseExpression) -> str:
-    """Return the class of an expression's value, from the run or else from `__init__`.
+    """Return the class name of an expression's value: as observed, else as constructed.
 
-    "torch.nn.modules.linear.Linear" or "torch.nn.Linear"; the bare name for a class of the same
-    file; "" if unknown.
+    "torch.nn.modules.linear.Linear" (observed) or "torch.nn.Linear" (from the call assigned to the
+    attribute); without a module for a class of the same file; "" if unknown.
     """
     seen = site.observed(node)
     if seen is not None and len(seen.types) == 1:
@@ -28,7 +28,10 @@ def class_of(site: Site, node: cst.BaseExpression) -> str:
 
 
 def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
-    """Return the call assigned to `self.x` for a node `self.x`, if the class has only one."""
+    """Return the call whose result the class assigns to the attribute `node` (`self.x`).
+
+    None unless there is exactly one such call.
+    """
     path = dotted_name(node)
     owner = _class_around(site, node)
     if owner is None or not path.startswith("self."):
@@ -45,7 +48,7 @@ def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
 
 
 def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the tensor that the class registers as the buffer `node`."""
+    """Return the tensor that the class registers as the buffer `node` (`self.x`), or None."""
     path = dotted_name(node)
     owner = _class_around(site, node)
     calls = [one for one in walk(owner) if isinstance(one, cst.Call)] if owner is not None else []
@@ -64,7 +67,11 @@ def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
 
 
 def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the default of a parameter, or of an attribute that is set from a parameter."""
+    """Return the default of a parameter or of an attribute (`self.x`); None if it has none.
+
+    For an attribute, this is what the class first assigns to it: the default of a parameter, or
+    another expression.
+    """
     path = dotted_name(node)
     if not path.startswith("self."):
         return _default_of(site.document.function(node), path)
@@ -85,7 +92,7 @@ def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | 
 
 
 def numeric_attribute(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the first literal assigned to an attribute, if all its values are literals."""
+    """Return the first number assigned to an attribute; None unless it only gets literal ones."""
     path = dotted_name(node)
     owner = _class_around(site, node) if path.startswith("self.") else None
     values = []
@@ -101,7 +108,7 @@ def numeric_attribute(site: Site, node: cst.CSTNode) -> cst.BaseExpression | Non
 
 
 def _tuple_elements(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield the elements of a tuple or list; any other expression itself."""
+    """Yield the elements of a tuple or list; for any other expression, yield the expression."""
     if isinstance(node, cst.Tuple | cst.List):
         yield from (element.value for element in node.elements)
     else:
@@ -119,7 +126,10 @@ def _default_of(function: cst.CSTNode | None, parameter: str) -> cst.BaseExpress
 
 
 def called_function(site: Site, call: cst.Call) -> cst.FunctionDef | None:
-    """Return the function of this file that is called: `helper(x)` or `self.helper(x)`."""
+    """Return the definition of the function that `helper(x)` or `self.helper(x)` calls.
+
+    None if it is not in this file.
+    """
     path = dotted_name(call.func)
     if "." not in path:
         return _function_named(site.document.module, path)
@@ -128,23 +138,23 @@ def called_function(site: Site, call: cst.Call) -> cst.FunctionDef | None:
     return _function_named(owner.body, last) if owner is not None and base == "self" else None
 
 
-def method_of_class(site: Site, kind: str, called: str) -> cst.FunctionDef | None:
-    """Return a method of a class of this file."""
+def method_of_class(site: Site, class_name: str, method: str) -> cst.FunctionDef | None:
+    """Return the definition of a method; None if the class or method is not in this file."""
     for one in site.document.module.body:
-        if isinstance(one, cst.ClassDef) and one.name.value == kind:
-            return _function_named(one.body, called)
+        if isinstance(one, cst.ClassDef) and one.name.value == class_name:
+            return _function_named(one.body, method)
     return None
 
 
 def _class_around(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
-    """Return the class around a node."""
+    """Return the class around a node; None if there is none."""
     around = site.document.ancestors(node)
     return next((one for one in around if isinstance(one, cst.ClassDef)), None)
 
 
-def _function_named(block: cst.Module | cst.BaseSuite, called: str) -> cst.FunctionDef | None:
-    """Return the function `called` in a block; None if it is defined twice or not at all."""
+def _function_named(block: cst.Module | cst.BaseSuite, name: str) -> cst.FunctionDef | None:
+    """Return the function `name` of a block; None if it is defined twice or not at all."""
     found = [
-        one for one in block.body if isinstance(one, cst.FunctionDef) and one.name.value == called
+        one for one in block.body if isinstance(one, cst.FunctionDef) and one.name.value == name
     ]
     return found[0] if len(found) == 1 else None

@@ -10,7 +10,9 @@ import libcst as cst
 from fullgraph.rewrites.source import Document, FunctionNode
 
 Bindings = frozenset[cst.CSTNode]
+"""Nodes that bind a name: an assignment target, a parameter, an import, …"""
 ReachingBindings = dict[str, Bindings]
+"""The bindings that reach one point of a function, by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +31,7 @@ class Definitions:
 
 
 def find_definitions(document: Document, node: cst.CSTNode) -> Definitions | None:
-    """Analyze the function around `node`; None at module level and in lambdas."""
+    """Return the definitions in the function around `node`; None if it is not in a `def`."""
     function = document.function(node)
     if not isinstance(function, cst.FunctionDef):
         return None
@@ -40,14 +42,14 @@ def find_definitions(document: Document, node: cst.CSTNode) -> Definitions | Non
 
 @dataclass
 class _Loop:
-    """States at the exits of a loop, and at its `continue` statements."""
+    """Reaching bindings at the `break` statements of a loop, and at its `continue` statements."""
 
     exits: list[ReachingBindings] = field(default_factory=list)
     nexts: list[ReachingBindings] = field(default_factory=list)
 
 
 class _Walk:
-    """Walk over a function in evaluation order; the state None means unreachable."""
+    """Walk over a function in evaluation order; `state` is None where code is unreachable."""
 
     def __init__(self, document: Document, function: cst.FunctionDef) -> None:
         self.document = document
@@ -60,7 +62,7 @@ class _Walk:
         self.nested: list[cst.Name] = []
 
     def run(self) -> None:
-        """Walk the function; nested functions see every definition of a variable."""
+        """Walk the function; every binding of a variable reaches its uses in nested functions."""
         for parameter in _nodes_that(self.function.params, lambda n: isinstance(n, cst.Param)):
             assert isinstance(parameter, cst.Param)
             self.bind_name(parameter.name)
@@ -254,7 +256,7 @@ class _Walk:
 
 
 def _merge_states(states: Sequence[ReachingBindings | None]) -> ReachingBindings | None:
-    """Join the states of branches that meet; None if all are unreachable."""
+    """Merge the states of paths that meet; None if none of them is reachable."""
     alive = [state for state in states if state is not None]
     if not alive:
         return None

@@ -30,11 +30,13 @@ _AT_ONE = word_set(
     log log10 log1p log2 reciprocal rsqrt sqrt
     """
 )
+"""Operators whose result and gradient are finite at 1."""
 _AT_ZERO = word_set(
     """
     acos arccos arcsin asin atanh cosh erfinv exp exp2 expm1 sinh tan
     """
 )
+"""Operators whose result and gradient are finite at 0."""
 _NOWHERE = word_set(
     """
     acosh addcdiv atan2 binary_cross_entropy cdist cholesky cosine_similarity cross_entropy
@@ -42,6 +44,7 @@ _NOWHERE = word_set(
     lstsq nll_loss pinv pow prod qr slogdet solve std std_mean svd var xlogy
     """
 )
+"""Operators for which no single operand makes result and gradient finite."""
 _INDICES = word_set(
     """
     argmax argmin argsort
@@ -74,7 +77,7 @@ class Hazard:
     operation: cst.BaseExpression
     operand: cst.BaseExpression
     neutral: NeutralValue | None
-    """The operand for which the result is finite; None if there is none."""
+    """A value of `operand` that is free of the hazard; None if there is none."""
 
 
 def find_hazards(site: Site, *nodes: cst.CSTNode) -> tuple[Hazard, ...]:
@@ -83,10 +86,9 @@ def find_hazards(site: Site, *nodes: cst.CSTNode) -> tuple[Hazard, ...]:
 
 
 def has_nan_free_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
-    """Return whether the gradients of these expressions are never NaN, even for inf or NaN
-    operands.
+    """Return whether the gradients of `nodes` are never NaN, even for inf or NaN operands.
 
-    True for sums, comparisons, clamping and selecting; False for products and all else.
+    True for sums, comparisons, clamping, selecting and products with a literal; else False.
     """
     for one in (one for node in nodes for one in walk(node)):
         found = operation_of(site, one) if isinstance(one, cst.BaseExpression) else None
@@ -102,7 +104,7 @@ def has_nan_free_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
 
 
 def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
-    """Yield the operations in `node` that may yield inf or NaN, or a NaN gradient."""
+    """Yield the operations in `node` that may yield inf, NaN or an infinite gradient."""
     for one in walk(node):
         if isinstance(one, cst.BaseExpression) and _is_of_numbers(site, one):
             continue
@@ -127,7 +129,7 @@ def _index_hazards(site: Site, one: cst.Subscript) -> Iterator[Hazard]:
 
 
 def _gives_index(site: Site, node: cst.Call) -> bool:
-    """Return whether a call's result is only used for its `argmin` or the like."""
+    """Return whether the result of a call is passed to `argmin`, `argmax` or `argsort`."""
     parent = site.document.parents.get(node)
     outer = site.document.parents.get(parent) if parent is not None else None
     if not isinstance(parent, cst.Attribute | cst.Arg) or not isinstance(outer, cst.Call):
@@ -145,7 +147,7 @@ def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
-    """Yield a division whose divisor may be 0, and what may be infinite or raise."""
+    """Yield the operation if it may divide by 0, yield inf or NaN, or raise."""
     name, operands, node = found.name, found.operands, found.node
     assert isinstance(node, cst.BaseExpression)
     known = _AT_ONE | _AT_ZERO | _NOWHERE
@@ -168,7 +170,7 @@ def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
 
 
 def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
-    """Yield the hazards of a call of a function or module of the project, or of unknown code."""
+    """Yield the call if it runs unknown code, or code of this file that has hazards."""
     kind = class_of(site, call.func)
     function = called_function(site, call) or (
         method_of_class(site, kind, "forward") if kind else None
@@ -194,7 +196,7 @@ def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _is_positive(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether an expression is positive, from the run or else from its default."""
+    """Return whether an expression was positive in eager or, if not observed, is by default."""
     if _literal_number(node) > 0:
         return True
     if not isinstance(node, cst.Name | cst.Attribute):

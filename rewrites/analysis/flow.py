@@ -1,6 +1,6 @@
 """Data flow of names: reads, bindings, in-place updates, liveness, definite assignment.
 
-A name is a local variable's or a path of attributes on one: "x", "self.scale".
+A name is that of a local variable or a path of attributes on one: "x", "self.scale".
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def names_mutated(*nodes: cst.CSTNode) -> tuple[str, ...]:
 
 
 def assignment_targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-    """Return the targets of an assignment, tuples unpacked; () for anything else."""
+    """Return the targets that a node assigns, binds or deletes, tuples unpacked; () if none."""
     match node:
         case cst.Assign():
             return tuple(t for one in node.targets for t in _flatten_target(one.target))
@@ -91,14 +91,14 @@ def statements_after(document: Document, node: cst.CSTNode) -> tuple[cst.CSTNode
     return tuple(found)
 
 
-def live_out(document: Document, node: cst.CSTNode, *more: cst.CSTNode) -> frozenset[str]:
+def live_out(document: Document, node: cst.CSTNode, *following: cst.CSTNode) -> frozenset[str]:
     """Return the names that may be read after statement `node` before they are bound again.
 
-    `more` are the statements right after it that count as a part of it. Attributes always live:
-    whoever holds the object may read them. So do names that are global, nonlocal, or read by a
-    function inside this one.
+    `following` are statements right after `node` that are treated as a part of it. Attributes are
+    always live, because other code may hold the object. So are names that are global, nonlocal, or
+    read by a nested function.
     """
-    live = live_in(statements_after(document, (node, *more)[-1]))
+    live = live_in(statements_after(document, (node, *following)[-1]))
     function = document.function(node)
     shared: set[str] = set()
     for one in walk(function) if function is not None else ():
@@ -106,7 +106,7 @@ def live_out(document: Document, node: cst.CSTNode, *more: cst.CSTNode) -> froze
             shared |= names_read(one)
         elif isinstance(one, cst.Global | cst.Nonlocal):
             shared |= {item.name.value for item in one.names}
-    attributes = {one for one in names_bound(node, *more) if "." in one}
+    attributes = {one for one in names_bound(node, *following) if "." in one}
     return frozenset(live | shared | attributes)
 
 
@@ -129,7 +129,7 @@ def names_bound_before(document: Document, node: cst.CSTNode) -> frozenset[str]:
 
 
 def names_surely_bound(node: cst.CSTNode) -> set[str]:
-    """Return the names that a statement always binds if it does not raise or leave."""
+    """Return the names that a statement binds on every path that reaches its end."""
     match node:
         case cst.If():
             if node.orelse is None:
@@ -151,7 +151,7 @@ def names_surely_bound(node: cst.CSTNode) -> set[str]:
 
 
 def always_exits(node: cst.CSTNode) -> bool:
-    """Return whether a block or statement never runs into the next one: return, raise, break, …"""
+    """Return whether control never reaches the end of a node: it returns, raises, breaks, …"""
     match node:
         case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
             return True
@@ -262,7 +262,7 @@ def _paths_written(node: cst.CSTNode) -> Iterator[str]:
 
 
 def _paths_mutated(node: cst.CSTNode) -> Iterator[str]:
-    """Yield the dotted paths of what a node updates in place."""
+    """Yield the names and dotted paths of the values that a node updates in place."""
     for one in walk(node):
         changed: cst.BaseExpression | None = None
         if isinstance(one, cst.AugAssign):
@@ -280,7 +280,7 @@ def _paths_mutated(node: cst.CSTNode) -> Iterator[str]:
 
 
 def _base_of(node: cst.BaseExpression) -> str:
-    """Return the variable or path whose value `node` is a part of."""
+    """Return the name or path below subscripts and calls: "x" for `x[0][1]`; "" if none."""
     while isinstance(node, cst.Subscript | cst.Call):
         node = node.value if isinstance(node, cst.Subscript) else node.func
         if isinstance(node, cst.Attribute) and not dotted_name(node):

@@ -1,6 +1,6 @@
 """Facts of expressions that did not run, such as those of a branch that was not taken.
 
-The source of facts evaluates them, from the observed facts of the names in them.
+An expression becomes a term over the observed facts of its parts, which `Site.facts` evaluates.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _ATTRIBUTES = word_set(
 )
 _MODULES = ("torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft")
 DEPTH = 12
-"""Depth to which definitions and expressions are followed."""
+"""Maximum depth to which definitions and nested expressions are followed."""
 
 
 class UnknownValue(Exception):
-    """The expression has no term."""
+    """Raised for an expression that cannot be written as a term."""
 
 
 def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
-    """Return the observed facts of an expression, else facts inferred from other expressions."""
+    """Return the observed facts of an expression, else inferred ones; None if unknown."""
     if (seen := site.observed(node)) is not None:
         return seen
     if isinstance(node, cst.Name) and (known := find_definitions(site.document, node)) is not None:
@@ -43,7 +43,10 @@ def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
 
 
 def _facts_elsewhere(site: Site, node: cst.Attribute) -> ValueSummary | None:
-    """Return the facts of another use of an attribute path that the function does not bind."""
+    """Return the facts of another use of the same attribute path in the function.
+
+    None if no use was observed, or if the function assigns to the path.
+    """
     document, path = site.document, dotted_name(node)
     function = document.function(node)
     found = [one for one in walk(function or node) if path and dotted_name(one) == path]
@@ -52,7 +55,7 @@ def _facts_elsewhere(site: Site, node: cst.Attribute) -> ValueSummary | None:
 
 
 def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> ValueSummary | None:
-    """Return the facts of a local name at the start of a statement."""
+    """Return the facts of a local name at the start of `statement`; None if unknown."""
     known = find_definitions(site.document, statement)
     if known is None:
         return None
@@ -77,8 +80,7 @@ def is_tensor(site: Site, node: cst.CSTNode) -> bool | None:
 
 
 def same_kind(one: ValueSummary, other: ValueSummary) -> bool:
-    """Return whether two expressions were tensors of the same dtype and shape at each
-    evaluation."""
+    """Return whether both expressions were tensors of one dtype and shape, always the same."""
     return (
         one.is_tensor
         and other.is_tensor
@@ -134,7 +136,7 @@ def _term_of(site: Site, node: cst.CSTNode, depth: int) -> Term:
 
 
 def _term_of_variable(site: Site, use: cst.Name, depth: int) -> Term:
-    """Return a local name as a term, from another use of its binding or from the assignment."""
+    """Return the value of a local name as a term. Raises UnknownValue."""
     known = find_definitions(site.document, use)
     if known is None:
         raise UnknownValue
@@ -142,7 +144,10 @@ def _term_of_variable(site: Site, use: cst.Name, depth: int) -> Term:
 
 
 def _term_of_definitions(site: Site, known: Definitions, bindings: Bindings, depth: int) -> Term:
-    """Return what the definitions give a variable, as a term. Raises UnknownValue."""
+    """Return the value that `bindings` give a variable as a term. Raises UnknownValue.
+
+    It is the facts of another use that they reach, else the term of the assigned expression.
+    """
     if (seen := _facts_of_use(site, known, bindings)) is not None:
         return seen
     for binding in bindings:
@@ -158,7 +163,10 @@ def _term_of_definitions(site: Site, known: Definitions, bindings: Bindings, dep
 
 
 def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> ValueSummary | None:
-    """Return the facts of a use of bindings, preferably one that no other binding reaches."""
+    """Return the facts of an observed use that one of `bindings` reaches; None if there is none.
+
+    A use that no other binding reaches is preferred.
+    """
     uses = [use for binding in bindings for use in known.uses(binding)]
     uses.sort(key=lambda use: not known.reaching[use] <= bindings)
     return next((seen for use in uses if (seen := site.observed(use)) is not None), None)
@@ -167,7 +175,7 @@ def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> ValueSu
 def _operation(
     site: Site, function: Function, operands: Iterable[cst.BaseExpression], depth: int
 ) -> Expression:
-    """Return a function of Python's `operator` applied to operands, as a term."""
+    """Return the term that applies a function of Python's `operator` to operands."""
     terms = tuple(_term_of(site, one, depth) for one in operands)
     return Expression(f"operator.{function.__name__}", terms)
 

@@ -27,14 +27,14 @@ _ALIASES = _pairs(
     or_:bitwise_or pos:positive power:pow subtract:sub true_divide:div truediv:div xor:bitwise_xor
     """
 )
-"""Names of torch for other names of its functions, and for those of Python's `operator`."""
+"""The name in `Operation.name` for each alias in torch or function of Python's `operator`."""
 _LAYERS = _pairs(
     """
     ELU:elu GELU:gelu Hardtanh:hardtanh LeakyReLU:leaky_relu Mish:mish ReLU:relu ReLU6:relu6
     SELU:selu SiLU:silu Sigmoid:sigmoid Softplus:softplus Tanh:tanh
     """
 )
-"""Functions of layers that have no parameters."""
+"""The torch function that each layer without parameters applies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +44,14 @@ class Operation:
     name: str
     """Name of the torch function, without aliases: "add", "div", "relu"."""
     operands: tuple[cst.BaseExpression, ...]
-    """The tensor of a method, and the positional arguments; a starred one is one operand."""
+    """The tensor that a method is called on, and the positional arguments; `*args` is one."""
     keywords: Mapping[str, cst.BaseExpression]
     in_place: bool
     node: cst.CSTNode
 
 
 def operation_of(site: Site, node: cst.CSTNode) -> Operation | None:
-    """Return the operation of a node; None for other nodes."""
+    """Return the operation that a node performs; None if it performs none."""
     match node:
         case cst.BinaryOperation():
             operands = [node.left, node.right]
@@ -78,7 +78,7 @@ def operation_of(site: Site, node: cst.CSTNode) -> Operation | None:
 
 
 def _operation_of_call(site: Site, call: cst.Call) -> Operation | None:
-    """Return the operation of a call of a torch or NumPy function, a method or a layer."""
+    """Return the operation of a call of torch, NumPy, a method or a layer; None for others."""
     operands = [arg.value for arg in call.args if arg.keyword is None]
     keywords = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     module, _, last = site.callee_name(call).rpartition(".")

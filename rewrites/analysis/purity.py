@@ -35,7 +35,7 @@ def side_effect_of(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str
     """Return a clause that names a side effect of the nodes; "" if there is none.
 
     Assigning to a local name is not a side effect; assigning to attributes and items is. With
-    `random`, drawing random numbers is not one.
+    `random`, drawing random numbers is allowed.
     """
     found = _side_effects(site, nodes, frozenset())
     return next((one for one in found if not (random and one.endswith("random numbers"))), "")
@@ -64,10 +64,10 @@ def is_new_tensor(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def may_raise(site: Site, *nodes: cst.CSTNode, indices: bool = True) -> str:
-    """Return the text of an operation that may raise depending on data; "" if none.
+    """Return the text of an operation that may raise for some data; "" if there is none.
 
-    Shapes and types of operands are not checked. `indices` says whether operators that raise
-    only for an index out of range count.
+    Shapes and types of operands are not checked. Without `indices`, operators that raise only for
+    an index out of range are allowed.
     """
     raising = RAISING | INDEXING if indices else RAISING
     for node in nodes:
@@ -85,14 +85,14 @@ def may_raise(site: Site, *nodes: cst.CSTNode, indices: bool = True) -> str:
             ):
                 numbers = (cst.Integer, cst.Float)
                 known = isinstance(one.right, numbers) and float(one.right.evaluated_value) != 0
-                known |= _is_size_of_some(site, one.right)
+                known |= _is_nonzero_size(site, one.right)
                 if not known and not (is_tensor(site, one.left) or is_tensor(site, one.right)):
                     return site.document.code(one)
     return ""
 
 
-def _is_size_of_some(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether a number is a size, `x.shape[0]` or `len(x)`, that was never zero."""
+def _is_nonzero_size(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether an expression is a size, `x.shape[0]` or `len(x)`, and was never 0."""
     seen = site.observed(node)
     if seen is None or not seen.is_number or not all(seen.values):
         return False
@@ -105,8 +105,11 @@ def _is_size_of_some(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _selects_safely(site: Site, node: cst.Subscript) -> bool:
-    """Return whether a subscript is one of a tensor, a slice of a sequence, or an element of a
-    shape or tuple that has as many."""
+    """Return whether a subscript does not raise depending on data.
+
+    That is so for a subscript of a tensor, for a slice of a sequence, and for a literal index into
+    a shape or tuple that is long enough.
+    """
     seen, value = infer(site, node.value), node.value
     if seen is not None and seen.is_tensor:
         return True
@@ -135,7 +138,7 @@ def _literal_index(node: cst.Subscript) -> int | None:
 
 
 def _is_single(site: Site, call: cst.Call) -> bool:
-    """Return whether a method is called on a 0-d tensor."""
+    """Return whether a call is that of a method of a 0-d tensor."""
     seen = infer(site, call.func.value) if isinstance(call.func, cst.Attribute) else None
     return seen is not None and seen.dims == {0}
 
@@ -143,7 +146,7 @@ def _is_single(site: Site, call: cst.Call) -> bool:
 def _side_effects(
     site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str]
 ) -> Iterator[str]:
-    """Yield clauses for side effects; `within` are the functions under analysis."""
+    """Yield a clause for each side effect; `within` are the functions around `nodes`, by name."""
     for node in nodes:
         for one in walk(node):
             match one:
@@ -167,7 +170,7 @@ def _side_effects(
 
 
 def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
-    """Return a clause for the side effect of a call itself; "" if none."""
+    """Return a clause for the side effect of a call without its arguments; "" if it has none."""
     text = site.document.code(call)
     text = text if len(text) <= 40 else f"{site.document.code(call.func)}(…)"
     if any(arg.keyword and arg.keyword.value in ("out", "inplace") for arg in call.args):
@@ -212,7 +215,7 @@ def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
 
 
 def _layer_classes(site: Site, node: cst.BaseExpression) -> Iterator[str]:
-    """Yield the classes of the layers in a `Sequential`; none if they are not literal calls."""
+    """Yield the layers' classes in a `Sequential`; nothing unless it is constructed from calls."""
     made = constructor_call(site, node)
     args = made.args if made is not None else ()
     layers = [arg.value for arg in args if isinstance(arg.value, cst.Call) and not arg.star]
@@ -232,7 +235,7 @@ def _not_training(call: cst.Call) -> bool:
 
 
 def torch_name(site: Site, call: cst.Call) -> str:
-    """Return the last part of the name of a called torch function or method; "" for others."""
+    """Return the name, without its module, of a called torch function or method; else ""."""
     owner, _, last = site.callee_name(call).rpartition(".")
     if owner in OWNERS:
         return last

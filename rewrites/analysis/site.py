@@ -19,7 +19,7 @@ class Knowledge(Protocol):
         """Return the facts of the expression at `position`; None if unknown."""
 
     def evaluate(self, term: Term) -> ValueSummary | None:
-        """Return the facts of the value that a term has; None if unknown."""
+        """Return the facts of a term's value; None if unknown."""
 
 
 class NotApplicable(Exception):
@@ -28,7 +28,7 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """The syntax node of a cause, in its document."""
+    """The syntax node of a cause in its document, which a rule may rewrite."""
 
     document: Document
     node: cst.CSTNode
@@ -36,9 +36,9 @@ class Site:
     category: str
     facts: Knowledge
     message: str = ""
-    """The compiler's explanation, where there was a compiler."""
+    """The compiler's explanation; "" if nothing was compiled."""
     callers: tuple[Position, ...] = ()
-    """The calls, innermost first, through which the compiled function came here."""
+    """The calls through which the compiled function reached this node, innermost first."""
     causes: tuple[Position, ...] = ()
     """The places of all causes of the program."""
 
@@ -56,8 +56,8 @@ class Site:
     def callee_name(self, node: cst.CSTNode) -> str:
         """Return the qualified name of the callee: "torch.autograd.Variable"; "" if unknown.
 
-        From the file's imports, else from the run: "random.Random.random",
-        "logging.Logger.warning", "torch.Tensor.item" for a bound method.
+        The name comes from the file's imports, else from the run in eager: for bound methods
+        "random.Random.random", "logging.Logger.warning", "torch.Tensor.item".
         """
         if not isinstance(node, cst.Call):
             return ""

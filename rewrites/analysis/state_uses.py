@@ -17,10 +17,11 @@ class StateUses:
     name: str
     """"self.count", or "CALLS"."""
     scope: cst.ClassDef | cst.Module
+    """The class for an attribute, the module for a global variable."""
     initial: cst.Assign | cst.AnnAssign | None
     """Its assignment in `__init__`, or at the file's top level."""
     updates: tuple[cst.SimpleStatementLine, ...]
-    """Statements that do nothing but count or append: `self.count += 1`."""
+    """Statements that only count or append: `self.count += 1`."""
     writes: tuple[cst.Assign | cst.AnnAssign, ...]
     """Other assignments to it."""
     reads: tuple[cst.CSTNode, ...]
@@ -52,7 +53,7 @@ def find_state_uses(document: Document, node: cst.CSTNode) -> StateUses | None:
 
 
 def _uses(document: Document, scope: cst.CSTNode, name: str) -> Iterator[cst.CSTNode]:
-    """Yield the nodes of a name below `scope`, declarations excluded."""
+    """Yield the uses of `name` in `scope`, without `global` declarations and keywords."""
     for node in document.ranges:
         if not isinstance(node, cst.Name | cst.Attribute) or dotted_name(node) != name:
             continue

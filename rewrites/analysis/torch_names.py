@@ -17,11 +17,11 @@ _TABLE = {
         Path(__file__).with_name("operators.json").read_text(encoding="utf-8")
     )["operators"].items()
 }
-"""Made from torch's schemas and tags by `docs/operators.py`."""
+"""Properties by name. `docs/operators.py` makes the file from torch's schemas and tags."""
 
 
 def names_with(word: str) -> frozenset[str]:
-    """Return the names that have a property of the table."""
+    """Return the names that have the property `word`."""
     return frozenset(name for name, properties in _TABLE.items() if word in properties)
 
 
@@ -45,9 +45,11 @@ PURE_CALLS = word_set(
     list max min range repr reversed round set slice sorted str sum tuple type zip
     """
 )
+"""Builtins of Python without side effects."""
 OWNERS = word_set(
     """
     math operator torch torch.Tensor torch._C._nn torch.fft torch.functional torch.linalg
     torch.nn.functional torch.nn.parameter.Parameter torch.special
     """
 )
+"""Modules and classes whose functions have these names."""
