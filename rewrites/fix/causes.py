@@ -14,7 +14,7 @@ CauseKey = tuple[str, str, str, str]
 
 
 def cause_key(cause: Cause) -> CauseKey:
-    """Return a key of a cause that edits which move lines do not change."""
+    """Return a key that identifies a cause also after edits that move its lines."""
     position = cause.position
     return position.file, position.function, cause.category, cause.expression
 
@@ -25,8 +25,7 @@ def count_recompiles(explanation: Explanation) -> int:
 
 
 def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> Check:
-    """Return a check that edits removed the `mended` causes and added no cause, recompile or
-    crash."""
+    """Check that edits removed the causes `mended` and added no cause, recompile or crash."""
     title = "causes"
     if after.error or after.crashes:
         return Check(title, False, after.error or "the compiler crashes on the new code")
@@ -47,7 +46,7 @@ def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause
 
 
 def staying_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> list[Cause]:
-    """Return the `mended` causes that an explanation has still, a partial one too."""
+    """Return the causes of `mended` that `after`, complete or partial, still has."""
     old, new = (_count_causes(explanation) for explanation in (before, after))
     return [c for c in mended if new[cause_key(c)] >= max(old[cause_key(c)], 1)]
 
@@ -57,9 +56,9 @@ def _count_causes(explanation: Explanation) -> Counter[CauseKey]:
 
 
 def replaces_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> bool:
-    """Return whether edits removed the `mended` causes but added as many others, or one more.
+    """Return whether edits removed the causes `mended` but added as many others, or one more.
 
-    A branch that a tensor decides now may show a cause inside it.
+    A rewritten branch, for example, may reveal a cause inside it.
     """
     if after.error or after.crashes or not 0 <= len(after.causes) - len(before.causes) <= 1:
         return False

@@ -1,4 +1,4 @@
-"""Ideas that set configuration of the compiler, proved on the program as it is."""
+"""Ideas that set configuration of the compiler, proved without changing the source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fullgraph.rewrites.fix.search import SearchState
 from fullgraph.rewrites.proof import Check, Proof, ProofState
 
 Config = Mapping[str, object]
-"""Values by the names of configuration: "torch._dynamo.config.allow_rnn" to True."""
+"""Configuration values by name: {"torch._dynamo.config.allow_rnn": True}."""
 
 
 def prove_config_ideas(
@@ -23,9 +23,9 @@ def prove_config_ideas(
 ) -> dict[tuple[CauseKey, str], Proof]:
     """Prove each suggested setting on its own, for the causes that remain.
 
-    Returns proofs by cause and rule code. A setting that does not remove its cause is not proved.
-    `explain` gets all causes of a setting, and may end once each is known to stay. It raises
-    AttributeError where torch lacks a name.
+    Returns proofs by cause and rule code. The proof of a setting that leaves its cause fails
+    without a run. `explain` gets a setting with the causes for which it is suggested, and may stop
+    once none of them can go. It raises AttributeError if this torch lacks the setting.
     """
     groups: dict[str, list[tuple[Cause, Offer]]] = {}
     for cause in state.program.explanation.causes:

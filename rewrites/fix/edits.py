@@ -30,6 +30,7 @@ _OF_BACKWARD = {
 """Settings that help only where the compiled function runs its own backward."""
 
 _Identity = tuple[str, str, tuple[tuple[str, object], ...]]
+"""What makes two offers the same edit: the rule's code, the new text and the settings."""
 
 
 @functools.wraps(explain_causes)
@@ -39,7 +40,7 @@ def explain(*args: Any, **options: Any) -> Explanation:
 
 
 class EditOffers:
-    """Callable that adds the rules' edits to explanations of one program, as they grow."""
+    """Callable that adds the rules' edits to the successive explanations of one program."""
 
     def __init__(self) -> None:
         self._places: set[Position] = set()
@@ -50,9 +51,10 @@ class EditOffers:
     def __call__(
         self, program: Program, explanation: Explanation, seconds: float | None
     ) -> Explanation:
-        """Return `explanation` with edits; with `seconds`, a whole program is verified as well.
+        """Return `explanation` with edits; with `seconds`, also verify the program.
 
-        Unseen places cost one run of the program in eager.
+        A program that `fullgraph=True` captures runs with Inductor for at most `seconds`. Causes at
+        places that were not observed yet cost one run of the program in eager.
         """
         if explanation.error is not None:
             return explanation
@@ -90,11 +92,11 @@ def observe_program(
 
 def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explanation:
     """Return `explanation` with the offered edits in its causes, best first."""
-    removes: dict[_Identity, dict[str, None]] = {}
+    cause_ids: dict[_Identity, dict[str, None]] = {}
     for answer in answers:
         for offer in answer.offers:
-            removes.setdefault(_identity(offer), {})[answer.cause.id] = None
-    edits = {answer.cause.id: tuple(_edits_of(answer, removes)) for answer in answers}
+            cause_ids.setdefault(_identity(offer), {})[answer.cause.id] = None
+    edits = {answer.cause.id: tuple(_edits_of(answer, cause_ids)) for answer in answers}
     causes = tuple(replace(c, edits=edits.get(c.id, ())) for c in explanation.causes)
     return replace(explanation, causes=causes)
 
@@ -104,16 +106,18 @@ def _identity(offer: Offer) -> _Identity:
     return *offer.key, tuple(offer.rewrite.settings.items())
 
 
-def _edits_of(answer: Offers, removes: Mapping[_Identity, Iterable[str]]) -> list[Edit]:
-    """Return the edits for one cause, best first; offers without an edit become advice.
+def _edits_of(answer: Offers, cause_ids: Mapping[_Identity, Iterable[str]]) -> list[Edit]:
+    """Return the edits for one cause, best first.
 
-    What only a proof shows to be right is not offered: nothing was tried yet."""
+    An edit changes code, or sets configuration that may help. Edits that need a proof to be
+    trusted are left out, because no edit has run yet. `cause_ids` are all causes of each edit.
+    """
     asked = [o for o in answer.offers if o.rewrite.replacements or _helps(o, answer.cause)]
     asked = [offer for offer in asked if not offer.rewrite.needs_both_branches]
     inside = [offer for offer in asked if offer.rewrite.replacements and not offer.rule.boundary]
     asked = [offer for offer in asked if not (inside and offer.rule.boundary)]
     offers = {_identity(offer): offer for offer in asked}
-    edits = [(offer, _edit(offer, removes[identity])) for identity, offer in offers.items()]
+    edits = [(offer, _edit(offer, cause_ids[identity])) for identity, offer in offers.items()]
     known = [(o, e) for o, e in edits if not _MISCOMPILED.search("\n".join(e.after))]
     return [edit for _, edit in sorted(known, key=lambda pair: _rank(*pair))]
 
@@ -121,7 +125,7 @@ def _edits_of(answer: Offers, removes: Mapping[_Identity, Iterable[str]]) -> lis
 def _helps(offer: Offer, cause: Cause) -> bool:
     """Return whether the settings of an offer may remove `cause`.
 
-    `fullgraph=True` captures scalars and shapes, so what breaks there breaks with both settings.
+    `fullgraph=True` sets the `capture_…` settings, so they do not help a cause that it has.
     """
     settings = offer.rewrite.settings
     captures = all(".config.capture_" in name for name in settings)
@@ -130,7 +134,7 @@ def _helps(offer: Offer, cause: Cause) -> bool:
 
 
 def _rank(offer: Offer, edit: Edit) -> tuple[object, ...]:
-    """Return the sort key of an offer: the edit that a person would make first comes first."""
+    """Return the sort key of an offer: the edit that a person would choose comes first."""
     return (
         edit.applicability == "display",
         not edit.diff,
@@ -140,8 +144,8 @@ def _rank(offer: Offer, edit: Edit) -> tuple[object, ...]:
     )
 
 
-def _edit(offer: Offer, removes: Iterable[str]) -> Edit:
-    """Return an offer as an `Edit` of the explanation."""
+def _edit(offer: Offer, cause_ids: Iterable[str]) -> Edit:
+    """Return an offer as an `Edit` that removes these causes."""
     rewrite, document = offer.rewrite, offer.document
     diff = unified_diff(document.file, document.text, offer.text)
     return Edit(
@@ -155,7 +159,7 @@ def _edit(offer: Offer, removes: Iterable[str]) -> Edit:
         applicability=rewrite.applicability.value,
         assumes=rewrite.assumes,
         settings=tuple(f"{name} = {value!r}" for name, value in rewrite.settings.items()),
-        removes=tuple(removes),
+        removes=tuple(cause_ids),
     )
 
 

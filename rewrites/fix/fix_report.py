@@ -63,9 +63,10 @@ def verdict(fixes: FixResult) -> str:
 
 
 def _describe_counts(fixes: FixResult, safe: int, unsafe: int) -> str:
-    """Return the recompiles over the calls: "3 recompiles → 0 with 1 unsafe edit".
+    """Return the recompiles over all calls: "3 recompiles → 0 with 1 unsafe edit".
 
-    A setting comes last where the program had the edits, else it stands beside them.
+    A setting that was tried on the edited program comes last. One that was tried without the edits
+    is an alternative to them. `safe` and `unsafe` are the numbers of accepted edits.
     """
     known = count_recompiles(fixes.before)
     edits = ""
@@ -189,7 +190,7 @@ def describe_setting(fixes: FixResult) -> str:
 
 
 def describe_compiler_failure(fixes: FixResult) -> str:
-    """Return how Inductor fails with or without the edits; "" if it was not seen to."""
+    """Return how Inductor fails both with and without the edits; "" if it does not."""
     if not fixes.compiler_failure:
         return ""
     said = f"A bug of the compiler: {fixes.compiler_failure}, with or without the edits."
@@ -197,7 +198,7 @@ def describe_compiler_failure(fixes: FixResult) -> str:
 
 
 def describe_whole(fixes: FixResult) -> str:
-    """Return what `fullgraph=True` makes of the program: "No edit needed: …"; "" if nothing."""
+    """Return with which edits `fullgraph=True` works: "No edit needed: …"; "" if it never ran."""
     if fixes.whole is None:
         return ""
     use = "torch.compile(model, fullgraph=True)"
@@ -272,7 +273,7 @@ def _suggestion_blocks(suggestion: Suggestion, console: Console) -> Iterator[Ren
 
 
 def proof_sentence(suggestion: Suggestion) -> str:
-    """Return how a proof ended, on how many inputs."""
+    """Return how the proof of a suggestion ended, and on how many inputs it ran."""
     proof = suggestion.proof
     tried = f" on {_format_count(proof.inputs, 'input')}" if proof.inputs else ""
     if proof.state is ProofState.PROVED:

@@ -22,7 +22,7 @@ _ADDED = re.compile(r"(?:^\+.*\n?)+", re.MULTILINE)
 """A block of added lines in a diff."""
 _LINES_BELOW = (describe_whole, describe_setting, describe_compiler_failure)
 _LINES = 4
-"""Lines of new code in the table."""
+"""Maximum number of lines of new code in a row of the table."""
 
 
 def view(fixes: FixResult) -> View:
@@ -63,7 +63,7 @@ def view(fixes: FixResult) -> View:
 
 
 def _new_code(suggestion: Suggestion) -> str:
-    """Return the new code of an edit, or what it does if it is long or in many places."""
+    """Return the new code of an edit; of a long or scattered edit, a sentence on what it does."""
     lines = [line for line in changed_lines(suggestion.diff, "+") if line.strip()]
     code = "\n".join(lines)
     is_one_block = len(_ADDED.findall(suggestion.diff.partition("\n@@")[2])) == 1
@@ -74,14 +74,14 @@ def _new_code(suggestion: Suggestion) -> str:
 
 
 def _mood_of(fixes: FixResult) -> str:
-    """Return the colour of the verdict."""
+    """Return "bad", "mixed" or "good", which sets the colour of the verdict."""
     if fixes.before.error is not None:
         return "bad"
     return "mixed" if fixes.after.causes else "good"
 
 
 def _sections(fixes: FixResult) -> Iterator[Section]:
-    """Yield each edit; open is what `Fixes.apply` writes."""
+    """Yield a section for each edit; it is open if `Fixes.apply` writes the edit by default."""
     for s in (suggestion for suggestion in fixes.suggestions if suggestion.diff):
         title = f"{s.rule} {s.name} · `{format_place(s.file, s.line)}` · {s.applicability.value}"
         is_open = s.accepted and s.applicability is Applicability.SAFE

@@ -41,8 +41,8 @@ class Fixes(FixResult):
 
         Only files under `roots` (default: the working directory) are written, and never those of
         installed packages: for these, use `diff` as a patch, or `active`. Raises FullgraphError
-        if a file changed since, or has uncommitted changes and not `force`, and for the cell of a
-        notebook.
+        if a file has changed since `fix` read it, if it has uncommitted changes (unless `force`),
+        and for the cell of a notebook.
         """
         texts = self.changed_texts(unsafe=unsafe)
         if cells := [name for file in texts if (name := cell_name(file))]:
@@ -55,7 +55,7 @@ class Fixes(FixResult):
 
     @contextmanager
     def active(self, *, unsafe: bool = False) -> Iterator[None]:
-        """Run the edited code inside the block, also of installed packages; write no file."""
+        """Run the edited code, also that of installed packages, inside the block; write no file."""
         with override_program(self.subject, self.changed_texts(unsafe=unsafe)):
             yield
 
@@ -65,7 +65,7 @@ class Fixes(FixResult):
         return self.patched()
 
     def patched(self, *, unsafe: bool = False) -> Any:
-        """Return a copy like `model`; with `unsafe` the unsafe edits too."""
+        """Return a copy as `model` does; with `unsafe`, it also runs the unsafe edits."""
         return patched(self.subject, self.changed_texts(unsafe=unsafe))
 
     def to_dict(self) -> dict[str, object]:

@@ -18,8 +18,9 @@ from fullgraph.rewrites.rules import all_rules
 from fullgraph.rewrites.source import Document, Replacement, parse_document
 
 EditKey = tuple[str, str]
+"""What identifies an edit: the rule's code and the text of the edited file."""
 _OUTPUT_GUARD = "FG113"
-"""The rule that keeps output for eager code alone."""
+"""The rule that lets `print` and logging run only in eager."""
 _OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)|\bordered_op\b")
 """New code that defines an operator or calls a private function."""
 _SUBGRAPH = re.compile(r"\btorch\.cond\(|\bwhile_loop\(")
@@ -43,11 +44,11 @@ class Offer:
 
     @cached_property
     def preference(self) -> tuple[bool, ...]:
-        """Return the key by which a person would choose among a cause's edits, the least first.
+        """Return the sort key that puts first the edit that a person would choose for a cause.
 
-        Output is best left out. Then ordinary code comes before new operators and private
-        functions, an edit with a reason before one that only trying shows to be right, safe before
-        unsafe, and straight code before subgraphs.
+        The edit that skips printing when compiled comes first. Ordinary code comes before new
+        operators and private functions, an edit that is right by its reason before one that needs
+        a trial, safe before unsafe, and straight code before subgraphs.
         """
         old = set(self.document.text.splitlines())
         code = "\n".join(line for line in self.text.splitlines() if line not in old)
@@ -61,7 +62,7 @@ class Offer:
 
     @property
     def key(self) -> EditKey:
-        """Identity of the edit: the rule's code and the text it leads to."""
+        """The rule's code and the edited text, which identify the edit."""
         return self.rule.code, self.text
 
 
@@ -92,7 +93,7 @@ def propose(
 
 
 def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
-    """Apply the offers that do not overlap; return the new texts by file, and these offers."""
+    """Apply offers, except those that overlap an earlier one; return texts by file, and which."""
     taken: dict[str, list[Offer]] = {}
     for offer in offers:
         others = taken.setdefault(offer.document.file, [])
@@ -117,7 +118,8 @@ def _offers_for(
 ) -> Offers:
     """Return the offers of all rules for one cause, and why other rules refused.
 
-    The innermost place that can be edited counts, for each boundary by itself.
+    Offers are for the innermost place that a rule can edit. Each rule that takes code out of the
+    graph (`Rule.boundary`) has its own innermost place; all other rules share one.
     """
     offers: list[Offer] = []
     refusals: list[str] = []
@@ -142,7 +144,7 @@ def _offers_for(
 
 
 def _sites_of(cause: Cause, facts: Knowledge, causes: tuple[Position, ...]) -> Iterator[Site]:
-    """Yield the places where a cause may be removed, innermost first, each parsed when asked."""
+    """Yield the places where a cause may be removed, innermost first; parse each file lazily."""
     places = edit_places(cause)
     for number, place in enumerate(places):
         document = _parse_file(place.file)
@@ -169,7 +171,7 @@ def _comments_in(text: str) -> set[str]:
 def _merge_replacements(
     edits: Iterable[Mapping[cst.CSTNode, Replacement]],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Merge the replacements of several edits; equal insertions after a node are merged."""
+    """Merge the replacements of several edits; insert equal nodes after a node only once."""
     merged: dict[cst.CSTNode, Replacement] = {}
     for node, new in ((node, new) for edit in edits for node, new in edit.items()):
         old = _inserted_after(node, merged.get(node))
@@ -180,7 +182,7 @@ def _merge_replacements(
 
 
 def _inserted_after(node: cst.CSTNode, new: Replacement | None) -> list[cst.CSTNode]:
-    """Return the nodes that a replacement inserts after `node` without changing it."""
+    """Return the nodes that `new` inserts after an unchanged `node`; [] if it replaces `node`."""
     nodes = list(new.nodes) if isinstance(new, cst.FlattenSentinel) else []
     return nodes[1:] if nodes and nodes[0] is node else []
 
@@ -195,7 +197,10 @@ def _overlap(one: Offer, other: Offer) -> bool:
 
 
 def _nodes_overlap(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> bool:
-    """Return whether two nodes are nested, or equal and not only inserted after."""
+    """Return whether `a` and `b` are nested, or one node that one of the edits changes.
+
+    To insert after a node is not to change it.
+    """
     if a is b:
         edits = (one.rewrite.replacements[a], other.rewrite.replacements[b])
         return not all(_inserted_after(a, edit) for edit in edits)

@@ -17,10 +17,10 @@ from fullgraph.rewrites.proof import convert_globals, convert_module, find_new_t
 def patched(subject: Any, texts: Mapping[str, str]) -> Any:
     """Return a copy of `subject` that runs the new texts of its files.
 
-    A module becomes a copy of the same tree that shares parameters and buffers; its classes from
-    the edited files are copies, too. A function becomes a new one. Everything else of the program
-    goes on running the original; names that an edit adds and an operator of its needs stay in the
-    file's globals, since an operator cannot be copied.
+    A module becomes a copy of its tree of modules that shares parameters and buffers; classes from
+    the edited files are copied, too. The rest of the program keeps running the original. One thing
+    is added to the globals of the original: names that a custom operator of an edit looks up,
+    because an operator cannot be copied.
     """
     if not texts:
         return subject
@@ -56,12 +56,13 @@ class _Copies:
     """Copies of functions, classes and modules, each made once."""
 
     codes: Mapping[FunctionType, CodeType]
-    """What each function of an edited file is to run."""
+    """The edited code of each function of an edited file."""
     spaces: Mapping[int, dict[str, object]]
-    """The globals they are to run in, by the id of those they have."""
+    """The globals of the copied functions, by the id of the original globals."""
     decorators: Mapping[int, Sequence[CodeType]] = field(default_factory=dict)
     """New decorators of functions, by their ids, innermost first."""
     made: dict[int, Any] = field(default_factory=dict)
+    """Copies by the id of the original."""
 
     def of(self, thing: object) -> Any:
         """Return the copy of an object from an edited file; other objects unchanged."""
@@ -72,26 +73,29 @@ class _Copies:
                 return self._copy_function(thing)
             case type() if _is_torchs(thing):  # whatever a program hung there: all share it
                 return thing
-            case type() if any(self._is_ours(value) for value in vars(thing).values()) or any(
-                self.of(base) is not base for base in thing.__bases__
-            ):
+            case type() if any(
+                self._is_from_edited_file(value) for value in vars(thing).values()
+            ) or any(self.of(base) is not base for base in thing.__bases__):
                 return self._copy_class(thing)
         return thing
 
     def module(self, module: torch.nn.Module) -> torch.nn.Module:
-        """Return a shallow copy of a module, with copied children and class."""
+        """Return a copy of a module, with its class and children copied and its tensors shared."""
         if id(module) in self.made:
             known: torch.nn.Module = self.made[id(module)]
             return known
         copy = self.made[id(module)] = torch.nn.Module.__new__(self.of(type(module)))
         vars(copy).update(vars(module))
         for name, value in vars(copy).items():
-            vars(copy)[name] = self._held(value)
+            vars(copy)[name] = self._copy_held(value)
         return copy
 
-    def _held(self, value: Any) -> Any:
-        """The copy of what an object holds: modules, containers of them, functions, objects of
-        classes from edited files. Tensors and everything else are shared."""
+    def _copy_held(self, value: Any) -> Any:
+        """Return a copy of the value of an attribute or item; the value itself if it is shared.
+
+        Copied are modules, functions and objects of edited files, and containers of those. Tensors
+        and everything else are shared.
+        """
         if id(value) in self.made:
             return self.made[id(value)]
         match value:
@@ -100,7 +104,7 @@ class _Copies:
             case dict() | list() | tuple() if type(value) in (dict, list, tuple, OrderedDict):
                 return self._copy_container(value)
             case MethodType():
-                owner, function = self._held(value.__self__), self.of(value.__func__)
+                owner, function = self._copy_held(value.__self__), self.of(value.__func__)
                 same = owner is value.__self__ and function is value.__func__
                 return value if same else MethodType(function, owner)
             case FunctionType() | type() | torch.Tensor() | ModuleType():
@@ -112,55 +116,54 @@ class _Copies:
         )
 
     def _copy_object(self, value: Any) -> Any:
-        """The copy of an object whose class, or whose attributes, have copies; else itself."""
+        """Return a copy of an object if its class or an attribute has one; else the object."""
         kind = self.of(type(value))
         if kind is type(value):
             self.made[id(value)] = value  # its attributes may lead back to it
-            held = {name: self._held(one) for name, one in vars(value).items()}
+            held = {name: self._copy_held(one) for name, one in vars(value).items()}
             if all(held[name] is one for name, one in vars(value).items()):
                 return value
         copy = self.made[id(value)] = object.__new__(kind)
-        vars(copy).update({name: self._held(one) for name, one in vars(value).items()})
+        vars(copy).update({name: self._copy_held(one) for name, one in vars(value).items()})
         return copy
 
     def _copy_container(self, held: Any) -> Any:
-        """The copy of a container whose items have copies; a container without such is shared."""
+        """Return a copy of a container if one of its items has a copy; else the container."""
         self.made[id(held)] = held  # it may hold itself
         items = list(held.values() if isinstance(held, dict) else held)
-        copies = [self._held(item) for item in items]
+        copies = [self._copy_held(item) for item in items]
         if all(copy is item for copy, item in zip(copies, items, strict=True)):
             return held
         new = dict(zip(held, copies, strict=True)) if isinstance(held, dict) else copies
         self.made[id(held)] = made = type(held)(new)
         return made
 
-    def _is_ours(self, value: object) -> bool:
+    def _is_from_edited_file(self, value: object) -> bool:
         """Return whether an object comes from an edited file."""
         value = getattr(value, "__func__", getattr(value, "fget", value))
         return isinstance(value, FunctionType) and id(value.__globals__) in self.spaces
 
-    def _member(self, value: object) -> Any:
-        """Return what the copy of a class has in place of a member."""
+    def _copy_member(self, value: object) -> Any:
+        """Return the copy of a class's member; the same member if it needs none."""
         match value:
             case FunctionType() if "__class__" in value.__code__.co_freevars:
                 return self.made.get(id(value)) or self._copy_function(value)
             case staticmethod() | classmethod():
-                inner = self._member(value.__func__)
+                inner = self._copy_member(value.__func__)
                 return value if inner is value.__func__ else type(value)(inner)
             case property():
-                fget, fset, fdel = map(self._member, (value.fget, value.fset, value.fdel))
+                fget, fset, fdel = map(self._copy_member, (value.fget, value.fset, value.fdel))
                 return property(fget, fset, fdel, value.__doc__)
         return self.of(value)
 
     def _copy_function(self, function: FunctionType) -> Any:
-        """Copy a function with its edited code and new decorators, and the copies of its cells and
-        globals."""
+        """Return a copy of a function with edited code, new decorators, cells and globals."""
         copy = FunctionType(
             self.codes.get(function, function.__code__),
             self.spaces.get(id(function.__globals__), function.__globals__),
             function.__name__,
             function.__defaults__,
-            tuple(map(self._cell, function.__closure__)) if function.__closure__ else None,
+            tuple(map(self._copy_cell, function.__closure__)) if function.__closure__ else None,
         )
         self.made[id(function)] = copy
         copy.__kwdefaults__ = function.__kwdefaults__
@@ -170,8 +173,8 @@ class _Copies:
             copy = self.made[id(function)] = eval(decorator, copy.__globals__)(copy)
         return copy
 
-    def _cell(self, cell: CellType) -> CellType:
-        """Return a new cell for the copy of a class, as `super()` needs it; else the same cell."""
+    def _copy_cell(self, cell: CellType) -> CellType:
+        """Return a new cell for one with a copied class, as `super()` needs it; others unchanged."""
         try:
             content = cell.cell_contents
         except ValueError:
@@ -182,14 +185,14 @@ class _Copies:
         return new
 
     def _copy_class(self, kind: type) -> type:
-        """Copy a class with copies of its bases, methods and class cells."""
+        """Return a copy of a class, with copies of its bases, methods and class cells."""
         bases = tuple(self.of(base) for base in kind.__bases__)
         self.made[id(kind)] = kind  # its methods may meet it
         cells: list[CellType] = []
         names = {}
         for name, value in vars(kind).items():
             if name not in ("__dict__", "__weakref__"):
-                names[name] = self._member(value)
+                names[name] = self._copy_member(value)
                 cells += _class_cells(names[name])
         copy = type(kind)(kind.__name__, bases, names)
         self.made[id(kind)] = copy
@@ -199,8 +202,7 @@ class _Copies:
 
 
 def _lend_names(space: Mapping[str, object], real: dict[str, object]) -> None:
-    """Give `real`, the globals of a file, the names in `space` that functions inside of new
-    operators look up there."""
+    """Add to `real`, a file's globals, the names in `space` that new operators look up there."""
     added = [name for name in space if name not in real]
     for function in _functions_inside([space[name] for name in added]):
         if function.__globals__ is real:
@@ -208,7 +210,7 @@ def _lend_names(space: Mapping[str, object], real: dict[str, object]) -> None:
 
 
 def _functions_inside(values: Sequence[object]) -> Iterator[FunctionType]:
-    """Yield functions, and those in their closures and in attributes of custom operators."""
+    """Yield the functions in `values`, in their closures, and in attributes of custom operators."""
     waiting, seen = list(values), set[int]()
     while waiting:
         value = waiting.pop()
@@ -225,7 +227,7 @@ def _functions_inside(values: Sequence[object]) -> Iterator[FunctionType]:
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names that a function and those inside it look up."""
+    """Yield the names that the code of a function, and of those nested in it, looks up."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

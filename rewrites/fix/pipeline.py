@@ -102,13 +102,13 @@ def fix(
             `explain`; the proof adds inputs of its own.
         select, ignore: codes or names of rules, or prefixes of them.
         inductor: whether to run the result under Inductor, once.
-        rounds, seconds: limits; edits that were proved until then are kept. The last run may take
-            a few seconds more.
+        rounds, seconds: limits of the search; edits proved before a limit are kept. The last run
+            may take a few seconds more.
         progress: called before every run of the program.
 
     Nothing is written: `Fixes.diff()` shows the edits, `Fixes.apply()` writes them, `Fixes.model`
     is a patched copy. Raises FullgraphError for arguments that cannot be called.
-    KeyboardInterrupt has the fixes found until then as `partial`, if the causes are known.
+    A KeyboardInterrupt carries the fixes found so far as `partial`, if the causes are known.
     """
     program = parse_program(
         model,
@@ -156,7 +156,7 @@ def fix(
         return proposed[key]
 
     def prove_edits(base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
-        """Prove all edits of `offers` together."""
+        """Prove that `texts`, with all edits of `offers`, behave as `base` does."""
         report_progress(f"proving {_names_of(offers)}")
         if not base:
             proved[_key_of(texts)] = offers
@@ -165,7 +165,7 @@ def fix(
     def run_proof(
         base: Texts, texts: Texts, offers: Sequence[Offer], inductor: bool = False
     ) -> Proof:
-        """Prove all edits of `offers` together; runs that are known are not repeated."""
+        """Prove all edits of `offers` together, without repeating runs that `memo` holds."""
         rewrites = [offer.rewrite for offer in offers]
         return prove(
             program,
@@ -189,7 +189,7 @@ def fix(
         return verify_inductor(program, seconds_left(), fullgraph=False)
 
     def prove_under_inductor(texts: Texts, offers: Sequence[Offer]) -> Proof:
-        """Prove under Inductor; a failure that the original shares is the compiler's."""
+        """Prove under Inductor; ignore a failure that the original program has, too."""
         report_progress("running under Inductor")
         key = _key_of(texts)
         inductor = not runs_whole(texts, offers)
@@ -217,7 +217,7 @@ def fix(
     verified: dict[Hashable, Check] = {}
 
     def check_fullgraph(texts: Texts, offers: Sequence[Offer]) -> Check:
-        """Run edited texts under `fullgraph=True` with Inductor, once."""
+        """Run edited texts under `fullgraph=True` with Inductor; remember the check."""
         key = _key_of(texts)
         if key not in verified:
             report_progress("running under fullgraph=True with Inductor")
@@ -238,7 +238,7 @@ def fix(
         return needed and not is_late() and check_fullgraph(texts, offers).ok
 
     def verify(edits: str, state: SearchState) -> FullgraphRun | None:
-        """Run a program that is one graph under `fullgraph=True` with Inductor."""
+        """Run the edited program with `fullgraph=True` and Inductor; None if it has breaks."""
         one_graph = inductor and known[0].causes and state.program.explanation.fullgraph.ok
         if not one_graph or is_late():
             return None
@@ -274,7 +274,7 @@ def fix(
             )
 
     def explain_with_config(config: Config, causes: Sequence[Cause]) -> Explanation:
-        """Explain with a setting, until it is known that none of `causes` is removed."""
+        """Explain with a setting; stop early once none of `causes` can be removed by it."""
         report_progress(f"trying {', '.join(config)}")
         old, texts = unsafe.program.explanation, unsafe.program.texts
         with patch_config(config), closing(_explanations_with(program, texts, seconds_left())) as e:
@@ -360,7 +360,7 @@ def fix(
 def _better(
     known: FullgraphRun | None, run: Callable[[], FullgraphRun | None]
 ) -> FullgraphRun | None:
-    """Return the run that is known if it succeeded, else the result of `run`, if there is one."""
+    """Return `known` if it succeeded; else the result of `run`, or `known` if that is None."""
     return known if known is not None and known.check.ok else run() or known
 
 
@@ -389,7 +389,7 @@ def _explain_with(program: Program, texts: Texts, seconds: float) -> Explanation
 
 
 def _explanations_with(program: Program, texts: Texts, seconds: float) -> Generator[Explanation]:
-    """Yield the explanations of the program with edited texts, as they grow."""
+    """Yield the partial explanations of the program with edited texts, the whole one last."""
     with override_program(program.target, texts):
         yield from explanations(program, seconds=min(UNMASK_SECONDS, seconds), limit=seconds)
 

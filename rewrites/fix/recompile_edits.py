@@ -1,4 +1,4 @@
-"""Search for edits against recompiles: each tried on the calls, kept if the program compiles less.
+"""Search for edits against recompiles: each is proved, and kept if fewer recompiles remain.
 
 It takes up where the search for edits against graph breaks ends, with the same state.
 """
@@ -35,11 +35,11 @@ _EXPERT: dict[str, str] = {
     RootKind.RESUMED: "remove the graph break that the value comes out of",
     RootKind.OTHER: "give the same value in each call",
 }
-"""What an expert would do where no edit and no setting helps, by kind of root."""
+"""What an expert would do if no edit and no setting helps, by the kind of value that changed."""
 
 
 def recompile_causes(explanation: Explanation) -> list[Cause]:
-    """Return the roots of recompiles as causes that rules can be asked about."""
+    """Return the values that cause recompiles as causes, for which rules can offer edits."""
     return [
         _cause_of(recompile, number)
         for number, recompile in enumerate(explanation.recompiles, 1)
@@ -48,14 +48,17 @@ def recompile_causes(explanation: Explanation) -> list[Cause]:
 
 
 def expert_advice(category: str) -> str:
-    """Return what an expert would do about a kind of root; "" for another category."""
+    """Return what an expert would do about a recompile's category; "" for other categories."""
     return _EXPERT.get(category, "")
 
 
 def search_recompile_edits(
     state: SearchState, level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Apply every edit of at most `level` that is proved and leaves fewer recompiles."""
+    """Apply every edit that is proved and leaves fewer recompiles.
+
+    `level` is the least safe applicability that an edit may have.
+    """
     tried = True
     while tried and not runs.is_late() and state.program.explanation.recompiles:
         causes = tuple(recompile_causes(state.program.explanation))
@@ -74,7 +77,7 @@ def search_recompile_edits(
 
 
 def _cause_of(recompile: RecompileInfo, number: int) -> Cause:
-    """Return the root of recompiles as a cause."""
+    """Return the value that causes recompiles as a cause, with the id "R1", "R2", …"""
     assert recompile.where is not None
     return Cause(
         id=f"R{number}",
@@ -89,7 +92,7 @@ def _cause_of(recompile: RecompileInfo, number: int) -> Cause:
 
 
 def _offers_to_try(state: SearchState, level: Applicability) -> Iterator[Offer]:
-    """Yield the offers for the roots of recompiles that have not failed."""
+    """Yield for each cause of recompiles the offer to try, if its file is unchanged since."""
     for found in state.offers.values():
         if found.cause.category in _EXPERT:
             offer = state.best_offer(found, level)
@@ -105,7 +108,7 @@ def _text_of(state: SearchState, offer: Offer) -> str:
 def _try_offer(
     state: SearchState, offer: Offer, level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Prove an edit, and apply it if the program then compiles less often over the calls."""
+    """Prove an edit, and apply it if fewer recompiles remain over all calls."""
     program = state.program
     texts = {**program.texts, offer.document.file: offer.text}
     proof = runs.prove(program.texts, texts, [offer])
@@ -124,7 +127,7 @@ def _try_offer(
 
 
 def _check_recompiles(before: Explanation, after: Explanation) -> Check:
-    """Return a check that an edit leaves fewer recompiles, no more causes and no crash."""
+    """Check that an edit leaves fewer recompiles, no more causes and no crash."""
     if after.error or after.crashes:
         return Check("recompiles", False, after.error or "the compiler crashes on the new code")
     if len(after.causes) > len(before.causes):

@@ -1,4 +1,4 @@
-"""Settings at the call with which a program breaks or recompiles less, each tried."""
+"""Search for settings of the caller with which a program breaks or recompiles less."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fullgraph.rewrites.proof import Check, copy_calls, tensor_of_number
 
 _INT_ATTRIBUTES = "torch._dynamo.config.allow_unspec_int_on_nn_module"
 _MADE_LATE = {RootKind.NONE, RootKind.OBJECT, RootKind.FLAG, RootKind.KEYS, RootKind.LENGTH}
-"""Roots of recompiles that the first call alone may change."""
+"""Kinds of values that may change in the first call and then stay the same."""
 
 
 @dataclass(frozen=True)
 class DynamicDimension:
-    """A dimension of a tensor argument whose size differs between the calls."""
+    """A dimension of a tensor argument whose size differs between calls."""
 
     argument: str
     dimension: int
@@ -32,7 +32,7 @@ class DynamicDimension:
     greatest: int
 
     def code(self, bounded: bool) -> str:
-        """Return the call that marks it as dynamic."""
+        """Return the code that marks the dimension as dynamic; if `bounded`, with its bounds."""
         bounds = f", min={self.least}, max={self.greatest}" if bounded else ""
         return f"torch._dynamo.mark_dynamic({self.argument}, {self.dimension}{bounds})"
 
@@ -45,15 +45,15 @@ class CompileSetting:
     config: Config = field(default_factory=dict)
     marks: tuple[DynamicDimension, ...] = ()
     bounded: bool = False
-    """Whether the marks have the least and greatest size as bounds."""
+    """Whether the marks give the least and greatest size as bounds."""
     tensors: tuple[str, ...] = ()
     """Number arguments that become 0-d tensors."""
     warm_up: bool = False
-    """Whether the first call is made once more before all others, in eager, so that what it makes
-    is there when the program is compiled."""
+    """Whether the first call also runs once in eager before all others, so that values which it
+    creates exist when the program is compiled."""
 
     def __str__(self) -> str:
-        """Return the code that sets it."""
+        """Return the code with which the caller makes this setting."""
         lines = [f"{name} = {value!r}" for name, value in self.config.items()]
         lines += [mark.code(self.bounded) for mark in self.marks]
         lines += [f"{name} = torch.tensor({name})" for name in self.tensors]
@@ -64,7 +64,7 @@ class CompileSetting:
         return "; ".join(lines)
 
     def of(self, program: Program) -> Program:
-        """Return `program` compiled with this setting; its configuration is the caller's."""
+        """Return `program` with this setting, except `config`, which the caller has to set."""
         if self.dynamic is not None:
             program = replace(program, dynamic=self.dynamic)
         if self.warm_up:
@@ -73,10 +73,10 @@ class CompileSetting:
         if not self.marks and not self.tensors:
             return program
         calls = copy_calls(program.calls)
-        return replace(program, calls=tuple(self._changed(program, call) for call in calls))
+        return replace(program, calls=tuple(self._change_call(program, call) for call in calls))
 
-    def _changed(self, program: Program, call: CallArguments) -> CallArguments:
-        """Mark the tensors of a call, and return it with tensors for numbers."""
+    def _change_call(self, program: Program, call: CallArguments) -> CallArguments:
+        """Mark the tensors of a call as dynamic, and return the call with tensors for numbers."""
         given = arguments_of(program, call)
         for mark in self.marks:
             bounds = (mark.least, mark.greatest) if self.bounded else None
@@ -90,38 +90,38 @@ class CompileSetting:
 
 @dataclass(frozen=True)
 class CheckedSetting:
-    """A setting, what it changes, and the check of a run with Inductor."""
+    """A setting, explanations without and with it, and the check of a run with it."""
 
     setting: CompileSetting
     base: Explanation
-    """The program without the setting."""
+    """The explanation of the program without the setting."""
     explanation: Explanation
-    """The program with it."""
+    """The explanation of the program with the setting."""
     check: Check
 
     @property
     def before(self) -> int:
-        """Recompiles over the user's calls without the setting."""
+        """Number of recompiles over the user's calls without the setting."""
         return count_recompiles(self.base)
 
     @property
     def after(self) -> int:
-        """Recompiles over the user's calls with the setting."""
+        """Number of recompiles over the user's calls with the setting."""
         return count_recompiles(self.explanation)
 
     @property
     def rank_before(self) -> tuple[int, int]:
-        """Causes, then recompiles, without the setting."""
+        """Numbers of causes and of recompiles without the setting."""
         return len(self.base.causes), self.before
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Causes, then recompiles, with the setting."""
+        """Numbers of causes and of recompiles with the setting."""
         return len(self.explanation.causes), self.after
 
 
 def arguments_of(program: Program, call: CallArguments) -> Mapping[str, Any]:
-    """Return the arguments of a call by parameter name; empty if they have no names."""
+    """Return the arguments of a call by parameter name; {} if the signature is unknown."""
     target = program.target
     function = target.forward if isinstance(target, torch.nn.Module) else target
     try:
@@ -145,7 +145,8 @@ def find_setting(
 ) -> CheckedSetting | None:
     """Return the shortest setting that leaves the fewest causes, then the fewest recompiles.
 
-    `verify` runs the program with it under Inductor. None if no setting helps.
+    None if no setting helps. `explain` explains the program with a setting, and `verify` runs it
+    with one and compares it with eager.
     """
     found: list[CheckedSetting] = []
     for setting in _candidates(explanation, program):
@@ -203,13 +204,13 @@ def _differing_dimensions(program: Program) -> Iterator[DynamicDimension]:
 
 
 def _differing_numbers(program: Program) -> Iterator[str]:
-    """Yield the arguments that are another int or float in some call."""
+    """Yield the names of arguments that are numbers and differ between calls."""
     for name, values in _values_by_name(program).items():
         if all(type(value) in (int, float) for value in values) and len(set(values)) > 1:
             yield name
 
 
 def _values_by_name(program: Program) -> dict[str, list[Any]]:
-    """Return the values of each argument that every call gives."""
+    """Return the values of each argument that all calls have, in the order of the calls."""
     calls = [arguments_of(program, call) for call in program.calls]
     return {name: [c[name] for c in calls] for name in calls[0] if all(name in c for c in calls)}

@@ -40,13 +40,13 @@ class Suggestion:
     """The expression of that cause."""
     why: str
     applicability: Applicability
-    """The rule's own, lowered to unsafe where the edit was not proved."""
+    """The applicability of the rule's edit; unsafe if a safe edit was not proved."""
     assumes: tuple[str, ...]
     proof: Proof
     diff: str
     """The edit alone, as a unified diff; "" for a setting."""
     accepted: bool
-    """Whether it is part of the result (for unsafe ones: of the unsafe result)."""
+    """Whether the edit is in the result; an unsafe edit is only in the unsafe one."""
     numbers: bool = False
     """Whether scalars that the code keeps or returns become 0-d tensors."""
 
@@ -84,21 +84,21 @@ class FixResult:
     after_unsafe: Explanation
     """With the accepted unsafe edits applied, too."""
     whole: FullgraphRun | None = None
-    """The run with the fewest edits under `fullgraph=True` that succeeded, else the last one; None
-    if `fullgraph=True` captures no version of the program, or Inductor was not to run."""
+    """The run under `fullgraph=True` that succeeded with the fewest edits, else the last that
+    failed. None if `fullgraph=True` never captures the program, or Inductor is switched off."""
     call_setting: CheckedSetting | None = None
     """A setting with which the program, edits included, breaks or recompiles less."""
     compiler_failure: str = ""
-    """How the unchanged program fails under Inductor, where edits fail in the same way."""
+    """How Inductor fails on the edited and in the same way on the unchanged program; else ""."""
     suggestions: tuple[Suggestion, ...] = ()
     unfixed: tuple[Unfixed, ...] = ()
-    """The causes that stay in `after_unsafe`."""
+    """The causes that remain in `after_unsafe`."""
     originals: Mapping[str, str] = field(default_factory=dict)
     """Texts on disk of the files with an offered edit, by path."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Texts with the safe edits."""
+    """Texts of these files with the safe edits, by path."""
     texts_unsafe: Mapping[str, str] = field(default_factory=dict)
-    """Texts with the unsafe edits, too."""
+    """Texts of these files with the unsafe edits, too, by path."""
     subject: Callable[..., object] | None = field(default=None, repr=False, compare=False)
     """The module or function that was passed to `fix`."""
 
@@ -118,7 +118,7 @@ class FixResult:
 def list_suggestions(
     state: SearchState, idea_proofs: Mapping[tuple[CauseKey, str], Proof]
 ) -> tuple[Suggestion, ...]:
-    """Return every offer that was tried, with its last proof, then the ideas.
+    """Return every offer that was tried, with its last proof, followed by the ideas.
 
     `idea_proofs` holds the proofs of ideas that set configuration, by cause and rule code.
     """
@@ -144,11 +144,11 @@ def list_unfixed(
     whole: FullgraphRun | None = None,
     setting: CheckedSetting | None = None,
 ) -> tuple[Unfixed, ...]:
-    """Return the causes that remain in the edited program, each with the reason, then the roots
-    of recompiles; without those that `setting` removes.
+    """Return the causes that remain, then those of recompiles, each with the reason.
 
-    `rules` are those that were asked; `ended_by` is what ended the search early: "the time limit".
-    With a `whole` that succeeded, causes of default mode need no edit.
+    Causes that `setting` removes are left out. `rules` are those that were selected; `ended_by` is
+    what ended the search early, such as "the time limit", or None. If `whole` succeeded, the
+    reason for every cause is that `fullgraph=True` captures it.
     """
     captured = whole is not None and whole.check.ok
     remaining = state.program.explanation
@@ -197,7 +197,7 @@ def _as_on_disk(file: str, text: str) -> str:
 def _make_suggestion(
     offer: Offer, proof: Proof, accepted: bool, originals: Mapping[str, str]
 ) -> Suggestion:
-    """Return an offer with its proof; a safe rule without a whole proof becomes unsafe."""
+    """Return an offer with its proof; a safe edit without a whole proof becomes unsafe."""
     applicability = offer.rewrite.applicability
     if applicability is Applicability.SAFE and not proof.whole:
         applicability = Applicability.UNSAFE
@@ -231,6 +231,7 @@ def _reason_unfixed(
 def _reason_without_edit(
     cause: Cause, state: SearchState, rules: Collection[Rule], ended_by: str | None
 ) -> str:
+    """Return why a cause has no accepted edit, as a clause."""
     failed = [
         f"{offer.rule.code} was tried and failed its proof: {trial.proof.reason}"
         for trial in state.trials

@@ -16,9 +16,9 @@ from fullgraph.rewrites.check.facts import write_facts
 def record_facts(path: str | os.PathLike[str], model: Any, inputs: object, **options: Any) -> int:
     """Run a program in eager, in isolation, and write which of its expressions are tensors.
 
-    Takes the model, the inputs and the options of `explain`. Returns how many expressions were
-    tensors each time. `check(…, facts=path)` reads the file. Raises FullgraphError if the program
-    cannot be called or the file cannot be written.
+    Takes the model, the inputs and the options of `explain`. Returns the number of expressions
+    that were a tensor at every evaluation. `check(…, facts=path)` reads the file. Raises
+    FullgraphError if the program cannot be called or the file cannot be written.
     """
     program = parse_program(model, inputs, **options)
     outcome = run_isolated(

@@ -46,11 +46,12 @@ class ProgramRuns:
 
     propose: Callable[[EditedProgram], list[Offers]]
     prove: Callable[[Texts, Texts, Sequence[Offer]], Proof]
-    """Prove that the second texts behave as the first do, with these offers between them."""
+    """Prove that the second texts, made from the first by the offers, behave as the first do."""
     prove_under_inductor: Callable[[Texts, Sequence[Offer]], Proof]
-    """Prove texts against the original, under Inductor, with these offers between them."""
+    """Prove that texts, made from the original by the offers, behave so under Inductor, too."""
     explain: Callable[[Texts, Sequence[Offer]], Explanation]
     is_late: Callable[[], bool]
+    """Return whether the time is over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class SearchState:
     states: Mapping[EditKey, ProofState] = field(default_factory=dict)
     """Last proof state of each edit; an edit that failed is not tried again."""
     deferred: frozenset[EditKey] = frozenset()
-    """Edits that bring another cause which no safe edit removes."""
+    """Safe edits that replace their cause by one that only an unsafe edit may remove."""
     offers: Mapping[CauseKey, Offers] = field(default_factory=dict)
     """Latest offers for each cause."""
     originals: Texts = field(default_factory=dict)
@@ -74,8 +75,10 @@ class SearchState:
         return [offer for trial in self.trials if trial.accepted for offer in trial.offers]
 
     def best_offer(self, found: Offers, level: Applicability, boundary: int = 0) -> Offer | None:
-        """Return the offer for a cause to try next at `level`: an edit of the code, or a boundary
-        of this turn; None if each has failed."""
+        """Return the offer in `found` to try next; None if none is left.
+
+        `level` is the least safe applicability that it may have, `boundary` its `Rule.boundary`.
+        """
         unsafe = level is Applicability.UNSAFE
         offers = [offer for offer in found.offers if offer.rule.boundary == boundary]
         for offer in sorted(offers, key=lambda o: o.preference) if unsafe else offers:
@@ -92,7 +95,7 @@ class SearchState:
         return None
 
     def with_offers(self, found: Iterable[Offers]) -> SearchState:
-        """Return this state with new offers, and the original texts of their files."""
+        """Return this state with the offers in `found`, and the original texts of their files."""
         found = list(found)
         originals = dict(self.originals)
         for document in (offer.document for one in found for offer in one.offers):
@@ -101,7 +104,7 @@ class SearchState:
         return replace(self, offers=offers, originals=originals)
 
     def with_trial(self, index: int, trial: EditTrial) -> SearchState:
-        """Return this state with one trial appended, or replaced by a later result."""
+        """Return this state with `trial` at `index`: appended, or in place of an earlier one."""
         trials = (*self.trials[:index], trial, *self.trials[index + 1 :])
         return replace(self, trials=trials)
 
@@ -112,8 +115,7 @@ class SearchState:
 
 @dataclass(frozen=True)
 class EditChain:
-    """Edits that only together reduce the causes: each removes a cause that the one before
-    added."""
+    """Edits that pay only together: each removes a cause that the one before added."""
 
     start: Explanation
     """The explanation that the whole chain must improve."""
@@ -128,9 +130,10 @@ def search_edits(
     rounds: int,
     boundaries: bool = True,
 ) -> SearchState:
-    """Apply every edit of at most `level` that is proved and reduces the causes.
+    """Apply every edit that is proved and reduces the causes, in at most `rounds` rounds.
 
-    Without `boundaries`, only edits that keep the code in the graph.
+    `level` is the least safe applicability that an edit may have. Without `boundaries`, only edits
+    that keep the code in the graph are tried.
     """
     for _ in range(rounds):
         explanation = state.program.explanation
@@ -150,7 +153,10 @@ def search_edits(
 def _next_offers(
     state: SearchState, found: Sequence[Offers], level: Applicability, boundaries: bool
 ) -> list[Offer]:
-    """Return the best edit for each cause; if none is left, the boundaries of the next turn."""
+    """Return the best offer for each cause among those with the least `Rule.boundary`.
+
+    So edits that take code out of the graph come only when no other edit is left.
+    """
     turns = {offer.rule.boundary for one in found for offer in one.offers if boundaries}
     for turn in sorted({0, *turns}):
         offers: dict[EditKey, Offer] = {}
@@ -180,7 +186,7 @@ def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
 def _try_together(
     state: SearchState, offers: Sequence[Offer], level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Try all offers that do not overlap at once; if they fail, one by one."""
+    """Try all offers that do not overlap together; if that fails, try them one by one."""
     texts, together = apply_offers(offers)
     if not together:
         return state
@@ -206,8 +212,8 @@ def _try_edits(
 ) -> SearchState:
     """Prove `offers`, and apply them if the proof holds and they reduce the causes.
 
-    An edit that replaces its cause by another one pays only with an edit that removes the other
-    one. A failure of several offers leaves `state` as it was: the caller tries each alone.
+    An edit that replaces its cause by another one is kept only if further edits remove the other
+    one. If several offers fail, `state` is returned unchanged, and the caller tries each alone.
     """
     program = state.program
     new = {**program.texts, **texts}
@@ -252,8 +258,7 @@ def _try_edits(
 def _extend_chain(
     state: SearchState, chain: EditChain, level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Apply an edit for a cause that the last edit added, if it is proved and reduces the
-    causes."""
+    """Apply one edit for a cause that the last edit added, if it is proved and pays."""
     if chain.remaining < 0 or runs.is_late():
         return state
     offers_before = state.offers

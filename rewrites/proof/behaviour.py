@@ -27,7 +27,7 @@ from fullgraph.compiler.program import CallArguments, Program
 DEPTH, ITEMS = 6, 2000
 """Limits of `encode`: nesting depth, and items of a container."""
 LARGE, SAMPLE = 1 << 18, 1 << 14
-"""Number of elements from which a tensor is kept as a digest and a sample, and size of that."""
+"""A tensor with at least LARGE elements is kept as a digest and about SAMPLE of its elements."""
 _TORCHS = {
     "_modules",
     "_parameters",
@@ -53,9 +53,9 @@ class TensorValue:
     layout: str
     content: bytes
     alias: str = ""
-    """The input or parameter whose memory it shares."""
+    """The name of the input or parameter whose memory it shares; "" if there is none."""
     digest: int | None = None
-    """Digest of the elements of a large tensor, of which `content` is a sample."""
+    """Digest of the elements of a large tensor, whose `content` is a sample; else None."""
 
     def value(self) -> torch.Tensor:
         """Return the elements as a dense CPU tensor; of a large one the sample, with one dimension.
@@ -75,11 +75,11 @@ class Behaviour:
     outputs: object
     """The outputs of all calls, tensors as `TensorValue`."""
     gradients: Mapping[str, object]
-    """By the name of the parameter or input."""
+    """Gradients by the name of the parameter or input."""
     state: Mapping[str, object]
     """Inputs, buffers, attributes and globals after the run."""
     raised: str | None
-    """"ValueError: text"."""
+    """The exception, such as "ValueError: text"; None if the run raised none."""
     text: str
     """Text printed to stdout and stderr, progress bars excluded."""
     records: tuple[str, ...]
@@ -148,8 +148,12 @@ def freeze_clocks() -> Iterator[None]:
 
 
 def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEPTH) -> object:
-    """Return `value` as comparable data: tensors with elements, objects by their fields,
-    functions and classes by name."""
+    """Return `value` as data that can be compared and pickled.
+
+    Tensors become `TensorValue`, functions and classes their names, dataclasses their fields, and
+    other objects the names of their classes. `memory` names tensors by the address of their
+    storage, for `TensorValue.alias`.
+    """
     if isinstance(value, torch.Tensor):
         return _encode_tensor(value, memory or {})
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
@@ -174,7 +178,7 @@ def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEP
 
 
 def _encode_tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValue:
-    """Encode metadata, a digest of the bytes, and the name of what the tensor aliases."""
+    """Encode a tensor's metadata, elements and alias; `memory` is that of `encode`."""
     dense = value.detach()
     alias = ""
     if value.layout is torch.strided and value.device.type != "meta":
@@ -207,7 +211,7 @@ def _digest(flat: torch.Tensor) -> int:
 
 
 def _sample(flat: torch.Tensor) -> torch.Tensor:
-    """Return elements at equal distances, the last ones, and the least and greatest of all."""
+    """Return every n-th element, the last eight, and of floats also the least and greatest."""
     step = flat.numel() // SAMPLE | 1
     parts = [flat[::step], flat[-8:]]
     if flat.is_floating_point() and flat.itemsize > 1:
@@ -262,7 +266,7 @@ def _run_backward(subject: Program, output: object) -> None:
 
 
 def _encode_state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[str, object]:
-    """Encode what a call may have mutated: arguments, attributes, parameters, globals."""
+    """Encode what the calls may have mutated: arguments, attributes, parameters, globals."""
     found: dict[str, object] = {}
     for number, call in enumerate(calls):
         found[f"arguments of call {number}"] = encode((call.args, dict(call.kwargs)))
@@ -278,7 +282,7 @@ def _encode_state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[st
 
 
 def _plain_globals(target: object) -> Iterator[tuple[str, object]]:
-    """Yield the plain global variables of the module that defines the target."""
+    """Yield the numbers, strings, containers and tensors in the globals of the target's file."""
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
     space = getattr(getattr(function, "__func__", function), "__globals__", {})
     for name, value in sorted(space.items()):
@@ -290,7 +294,7 @@ def _plain_globals(target: object) -> Iterator[tuple[str, object]]:
 
 @contextlib.contextmanager
 def _capture_records(found: list[str]) -> Iterator[None]:
-    """Append every log record and warning inside the block to `found`."""
+    """Append log records and warnings inside the block to `found`, except torch's and ours."""
     make = logging.getLogRecordFactory()
 
     def record_log(*args: object, **kwargs: object) -> logging.LogRecord:

@@ -20,9 +20,9 @@ NO_BACKWARD = "no gradient is asked of it, which would draw random numbers"
 OTHER_MESSAGE = "sizes that an operator refuses may be refused with another message"
 FINITE_ORIGINAL = "its inputs are such that the original gives finite values"
 GRAD_FN = "grad_fn"
-"""What a rule exempts whose printed tensors may lack `grad_fn=` when compiled."""
+"""In `Rewrite.exempts`: tensors that compiled code prints may lack `grad_fn=`."""
 STATE_OF = "state of "
-"""Before the name of an attribute or global that compiled code need not keep."""
+"""In `Rewrite.exempts`, before the name of an attribute or global: compiled code may lose it."""
 _GRAPH_ASSERTION = "RuntimeError: Runtime assertion failed for expression"
 _GRAD_FN = re.compile(r", (?:grad_fn=<\w*>|requires_grad=True)")
 _TITLES = {
@@ -43,7 +43,7 @@ inputs, and relative to the greatest element."""
 
 @dataclass(frozen=True)
 class ProofInput:
-    """One input of a proof: the number of its variant, and whether a backward runs."""
+    """One input of a proof: the number of the input variant, and whether a backward runs."""
 
     number: int
     backward: bool
@@ -79,12 +79,15 @@ def compare_behaviours(
 ) -> list[Check]:
     """Return one check for each attribute of the behaviours that is not `exempt`.
 
-    `Check.assumes` holds the assumptions under which differences are accepted: a zero gradient in
-    place of none, or a result that requires a gradient where the old one did not. With `numbers` a
-    0-d tensor may replace a number. Unless the program `requires_gradient`, a backward may draw
-    random numbers, which is another assumption, and so are derived inputs on which the old code
-    gives finite values where it does so on the user's own. `perturbed` runs the old code on
-    perturbed inputs; results that change under it need not match exactly."""
+    Some differences are accepted under an assumption, which `Check.assumes` then holds:
+    - a gradient of zero instead of none, and a result that newly requires a gradient;
+    - random numbers that only a backward draws, unless the program `requires_gradient`;
+    - results on derived inputs for which the old code gives inf or NaN, if it gives finite values
+      on the user's own inputs.
+
+    With `numbers`, a 0-d tensor may replace a number. `perturbed` runs the old code on perturbed
+    inputs; the new results may differ by as much as these do.
+    """
     if GRAD_FN in exempt:
         old, new = ({c: _without_grad_fn(one) for c, one in runs.items()} for runs in (old, new))
     names = {one.removeprefix(STATE_OF) for one in exempt if one.startswith(STATE_OF)}
@@ -123,7 +126,7 @@ def _check_attribute(
     aliases_are_stable: bool,
     perturbed: Callable[[ProofInput], Behaviour | None],
 ) -> Check:
-    """Return the check of one attribute; aliases are compared only if they are stable."""
+    """Return the check of the attribute `name`; compare aliases only if `aliases_are_stable`."""
     title = _TITLES[name]
     assumes: dict[str, None] = {}
     for case, before in old.items():
@@ -153,7 +156,7 @@ def _check_attribute(
 
 
 def difference(a: object, b: object, what: str) -> str:
-    """Describe how `b` differs from `a` in half a sentence; "" if it does not."""
+    """Describe as a clause about `what` how `b` differs from `a`; "" if it does not."""
     if isinstance(a, TensorValue) and isinstance(b, TensorValue):
         return _tensors_differ(a, b, what)
     if isinstance(a, float) and isinstance(b, float):
@@ -196,7 +199,7 @@ def _tensors_differ(a: TensorValue, b: TensorValue, what: str) -> str:
 
 
 def _replace_if_within_sensitivity(a: object, b: object, perturbed: object) -> object:
-    """Return `a` if `b` differs from it no more than a perturbation explains; else `b`."""
+    """Return `b`, with the tensors of `a` where a perturbation explains the difference."""
     if (
         isinstance(a, TensorValue)
         and isinstance(b, TensorValue)
@@ -244,7 +247,7 @@ def _exception_difference(a: str | None, b: str | None) -> str:
 def _drop_zero_gradients(
     a: Mapping[str, object], b: Mapping[str, object], assumes: dict[str, None]
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Return both gradients without zero gradients that the other program lacks."""
+    """Return both gradients without zeros that the other lacks; add to `assumes` if any."""
     alone = {name for name in a.keys() ^ b.keys() if _is_zero(a.get(name, b.get(name)))}
     if alone:
         assumes[NO_GRADIENT] = None
@@ -253,7 +256,7 @@ def _drop_zero_gradients(
 
 
 def _is_finite(behaviour: Behaviour) -> bool:
-    """Whether a run raised nothing, and its outputs and gradients hold no NaN and no infinity."""
+    """Return whether a run raised nothing, and its outputs and gradients are finite."""
     results = [behaviour.outputs, *behaviour.gradients.values()]
     return behaviour.raised is None and all(map(_is_finite_value, results))
 
@@ -267,13 +270,13 @@ def _is_finite_value(encoded: object) -> bool:
 
 
 def _without_grad_fn(behaviour: Behaviour) -> Behaviour:
-    """Return `behaviour` with its text as if no printed tensor required a gradient."""
+    """Return `behaviour` with text and logs as if no printed tensor required a gradient."""
     records = tuple(_GRAD_FN.sub("", record) for record in behaviour.records)
     return replace(behaviour, text=_GRAD_FN.sub("", behaviour.text), records=records)
 
 
 def _without_state(behaviour: Behaviour, names: Collection[str]) -> Behaviour:
-    """Return `behaviour` without attributes and globals of these names."""
+    """Return `behaviour` without the attributes and globals that have one of `names`."""
     state: dict[str, object] = {}
     for where, held in behaviour.state.items():
         match held:
@@ -291,7 +294,7 @@ def _is_zero(gradient: object) -> bool:
 def _relax_outputs(
     a: object, b: object, aliases_are_stable: bool, assumes: dict[str, None]
 ) -> tuple[object, object]:
-    """Return both outputs without accepted differences in `requires_grad` and aliases."""
+    """Return both outputs without accepted differences, which are added to `assumes`."""
     if isinstance(a, TensorValue) and isinstance(b, TensorValue):
         if b.requires_grad and not a.requires_grad:
             assumes[NEW_GRADIENT] = None
@@ -308,7 +311,7 @@ def _relax_outputs(
 
 
 def _aliases_of(encoded: object) -> tuple[str, ...]:
-    """Return for each tensor the name of the memory that it shares, in order."""
+    """Return `TensorValue.alias` of each tensor, in order."""
     if isinstance(encoded, TensorValue):
         return (encoded.alias,)
     if isinstance(encoded, tuple | list):

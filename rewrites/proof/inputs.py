@@ -14,7 +14,7 @@ Calls = tuple[CallArguments, ...]
 Change = Callable[[torch.Tensor], torch.Tensor]
 
 RANDOM_VARIANTS = 12
-"""Number of random variants, which come last."""
+"""Number of variants with random values, which come last."""
 
 
 def input_variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
@@ -49,9 +49,11 @@ def perturb_calls(calls: Calls) -> Calls:
 
 
 def double_batch(calls: Calls) -> Calls:
-    """Return a copy of the last call whose tensors of the first one's batch size are doubled.
+    """Return a copy of the last call with twice the batch size.
 
-    The batch size is the first dimension; every such tensor is joined to itself."""
+    The batch size is the first dimension of the first tensor that has one; every tensor with this
+    first dimension is concatenated with itself.
+    """
     last = calls[-1:]
     sizes = [leaf.shape[0] for leaf in _tensors_of(last) if leaf.dim()]
 
@@ -84,7 +86,7 @@ def change_buffers(program: Program, factor: float, summand: float) -> None:
 
 
 def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:
-    """Return a copy of `calls` with `change` applied to each tensor, or to tensor `only`."""
+    """Return a copy of `calls` with `change` applied to all tensors, or to the one at `only`."""
     numbers = iter(range(1_000_000))
 
     def transform_leaf(leaf: object) -> object:
@@ -134,7 +136,7 @@ def _tensors_of(calls: Calls) -> list[torch.Tensor]:
 
 
 def _with_layout_of(leaf: torch.Tensor, change: Change) -> torch.Tensor:
-    """Return the changed tensor with the dtype, shape and layout of `leaf`."""
+    """Return `leaf` after `change`, with its own dtype, shape and layout."""
     with torch.no_grad():
         values = leaf.detach()
         if leaf.dtype is torch.bool:
@@ -200,7 +202,7 @@ def _put_last(value: float) -> Change:
 
 
 def _randomize(seed: int, scale: float) -> Change:
-    """Return a change that draws normal random numbers times `scale`."""
+    """Return a change that replaces a tensor by normal random numbers times `scale`."""
     generator = torch.Generator().manual_seed(seed)
 
     def change(x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Live modules and globals as edited source would make them."""
+"""Conversion of live modules and globals to what edited source would make of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fullgraph.compiler.sources import (
 
 @dataclass(frozen=True)
 class NewTensors:
-    """What edited texts make a tensor that was a number."""
+    """Buffers and global tensors of edited source that were numbers in the original."""
 
     buffers: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """Names of buffers by file and class."""
@@ -30,10 +30,10 @@ class NewTensors:
 
 @contextmanager
 def override_program(target: object, texts: Mapping[str, str]) -> Iterator[SourceOverride]:
-    """Run edited texts, with the live state of `target` as they would make it.
+    """Run edited texts inside the block, with the live state of `target` converted to them.
 
-    `override_sources` does not run `__init__` and top-level code again; what they make a tensor
-    that was a number becomes one in the live modules and globals, until the block ends.
+    `override_sources` does not run `__init__` and top-level code again. So numbers in live modules
+    and globals that this code would now make tensors are converted, and at the end converted back.
     """
     new = find_new_tensors(texts)
     with override_sources(texts) as overlay, ExitStack() as undo:
@@ -57,7 +57,7 @@ def override_program(target: object, texts: Mapping[str, str]) -> Iterator[Sourc
 
 
 def find_new_tensors(texts: Mapping[str, str]) -> NewTensors:
-    """Return what `texts` make a buffer or a global tensor that the files on disk do not."""
+    """Return the buffers and global tensors of `texts` that the files on disk do not have."""
     buffers, variables = {}, {}
     for file, text in texts.items():
         source = read_source(file)
@@ -71,7 +71,7 @@ def find_new_tensors(texts: Mapping[str, str]) -> NewTensors:
 
 
 def convert_module(module: torch.nn.Module, new: NewTensors) -> None:
-    """Make buffers of a module's numbers, in dictionaries of its own."""
+    """Replace numbers of a module by the buffers in `new`; share no dictionary with its copies."""
     names = _numbers_of(module, new)
     if not names:
         return
@@ -84,14 +84,14 @@ def convert_module(module: torch.nn.Module, new: NewTensors) -> None:
 
 
 def convert_globals(space: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Make 0-d tensors of global numbers."""
+    """Replace the numbers among the globals `names` by 0-d tensors."""
     for name in names:
         if _is_number(space.get(name)):
             space[name] = tensor_of_number(space[name])
 
 
 def _numbers_of(module: torch.nn.Module, new: NewTensors) -> list[str]:
-    """Return the attributes of a module that are numbers and are to be buffers."""
+    """Return the names of a module's numbers that are buffers in `new`."""
     found: dict[str, None] = {}
     for kind in type(module).__mro__:
         code = getattr(vars(kind).get("__init__"), "__code__", None)
@@ -131,7 +131,7 @@ def _tensors_in(tree: ast.Module) -> set[str]:
 
 
 def _restore_number(space: dict[str, Any], name: str, tensor: torch.Tensor) -> None:
-    """Make a tensor a number again, with the value that it has now."""
+    """Replace a tensor by the number that it holds now."""
     space[name] = tensor.item()
 
 

@@ -18,7 +18,7 @@ class ProofState(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """Comparison of one aspect of the two programs: outputs, gradients, printed text …"""
+    """Comparison of one aspect of the two programs, such as outputs or printed text."""
 
     name: str
     """"outputs", "gradients", "state", "exceptions", "text", "random numbers", "default mode",
@@ -39,7 +39,7 @@ class Proof:
     inputs: int = 0
     """Number of inputs, the user's own included."""
     sides: tuple[tuple[str, str], ...] = ()
-    """Each condition with the values seen: "both", "true", "false", "never evaluated"."""
+    """Each condition, and its values on all inputs: "both", "true", "false", "never evaluated"."""
     assumes: tuple[str, ...] = ()
     """Assumptions under which the checks pass; an edit that needs one is not safe."""
 

@@ -47,7 +47,7 @@ from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo
 CHOSEN = 16
 """Minimum number of inputs to compare on, if time allows."""
 COMPILED = 3
-"""Number of these that also run compiled."""
+"""Maximum number of these inputs on which compiled code runs, too."""
 _BUFFER_CHANGES = ((0.0, 0.0), (1.0, 100.0), (-1.0, 0.0))
 """Factors and summands for a module's buffers, to reach a branch which no input reaches."""
 _NUMBER = re.compile(r"[\d.]+(?:e[+-]?\d+)?")
@@ -150,9 +150,8 @@ def verify_inductor(
 ) -> Check:
     """Check that `torch.compile(fullgraph=fullgraph)` with Inductor behaves as eager does.
 
-    `original` is the program to which `subject` gives 0-d tensors for numbers, or calls in eager
-    first: both must give equal results in eager.
-
+    If `subject` is the program `original` with 0-d tensors for numbers, or with additional calls in
+    eager at the start, both must first give equal results in eager.
     The program runs on the user's inputs, then on the same inputs joined to themselves in their
     first dimension if eager accepts those, each time isolated for at most `seconds`.
     """
@@ -178,21 +177,21 @@ def verify_inductor(
 
 
 def _compare_results(
-    old: Mapping[ProofInput, Behaviour], new: Mapping[ProofInput, Behaviour], more: int
+    old: Mapping[ProofInput, Behaviour], new: Mapping[ProofInput, Behaviour], extra: int
 ) -> Check:
-    """Compare behaviours, numbers by value; after `more` calls at the start the outputs alone."""
-    if not more:
+    """Compare behaviours; only outputs if `new` begins with `extra` additional calls."""
+    if not extra:
         checks = compare_behaviours(old, new, numbers=True)
         return next((check for check in checks if not check.ok), checks[0])
     later = {
-        case: replace(one, outputs=one.outputs[more:]) if isinstance(one.outputs, list) else one
+        case: replace(one, outputs=one.outputs[extra:]) if isinstance(one.outputs, list) else one
         for case, one in new.items()
     }
     return next(check for check in compare_behaviours(old, later) if check.name == "outputs")
 
 
 def share_failure(one: Check, other: Check) -> bool:
-    """Whether two failed checks failed in the same way; numbers in their details may differ."""
+    """Return whether two checks failed alike; numbers in their details may differ."""
     failures = (_NUMBER.sub("", check.detail.partition(" (on ")[0]) for check in (one, other))
     return not one.ok and not other.ok and len(set(failures)) == 1
 
@@ -211,7 +210,7 @@ def _explore_variants(
     start = time.monotonic()
 
     def record(case: ProofInput) -> Behaviour:
-        """Record a case, leave no trace, and note the values of the conditions."""
+        """Record a case, restore the state, and add the values of the conditions."""
         for tape in tapes:
             tape.clear()
         behaviour = _record_case(subject, case, special, None)
@@ -221,7 +220,7 @@ def _explore_variants(
         return behaviour
 
     def is_settled() -> bool:
-        """Return whether each condition was true and false."""
+        """Return whether each condition was true on some input and false on another."""
         return all(len(sides) == 2 for sides in run.sides.values())
 
     with edit_functions(edits):
@@ -306,7 +305,7 @@ def _record_case(
 
 
 def _recording_edits(tests: Sequence[Position]) -> tuple[list[FunctionEdit], list[set[bool]]]:
-    """Return edits that record the truth values of conditions, and the sets they go into."""
+    """Return edits that record the truth values of conditions, and the sets that collect them."""
     tapes: list[set[bool]] = [set() for _ in tests]
     edits = []
     for number, (test, tape) in enumerate(zip(tests, tapes, strict=True)):
@@ -316,7 +315,7 @@ def _recording_edits(tests: Sequence[Position]) -> tuple[list[FunctionEdit], lis
 
 
 def _record_condition(tape: set[bool]) -> Callable[[object], object]:
-    """Return a function that adds each condition's truth to `tape` and passes it through."""
+    """Return a function that adds the truth of its argument to `tape` and returns the argument."""
 
     def record_truth(value: object) -> object:
         """Record the truth values, and return the value."""
@@ -384,7 +383,7 @@ def _requires_gradient(subject: Program) -> bool:
 
 
 def _changed_lines(base: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines that the edits change, of both versions."""
+    """Yield the lines that only one of the two versions of a file has."""
     for file, text in texts.items():
         source = read_source(file)
         old = base.get(file) or (source.text if source else "")

@@ -24,7 +24,7 @@ Outcome = JobOutcome[RecordedRun]
 
 
 class RunMemo:
-    """Runs by the texts, the inputs and the backend; a run that failed is not kept.
+    """Recorded runs by texts, inputs and backend; a run that failed is not kept.
 
     The configuration of the compiler must be the same for all of them.
     """
@@ -40,7 +40,7 @@ class RunMemo:
         options: tuple[bool, ...],
         run: Callable[[], Outcome],
     ) -> Outcome:
-        """Return the exploration of the variants of the inputs, from `run` if it is new."""
+        """Return the recorded exploration of input variants; call `run` if there is none."""
         key = ("explore", frozenset(texts.items()), tuple(tests), options)
         return self._remember(key, run)
 
@@ -51,7 +51,7 @@ class RunMemo:
         special: bool,
         run: Callable[[Sequence[ProofInput]], Outcome],
     ) -> Outcome:
-        """Return the behaviours in eager; `run` gets the inputs that are not known."""
+        """Return the behaviours in eager; call `run` with the `cases` that are not recorded."""
         known = self._eager.setdefault((frozenset(texts.items()), special), {})
         outcome: Outcome = JobOutcome("ok", "process", 0.0)
         if unknown := [case for case in cases if case not in known]:
@@ -74,7 +74,7 @@ class RunMemo:
         backend: str,
         run: Callable[[], Outcome],
     ) -> Outcome:
-        """Return the behaviours of a compiled program: one run in one process, or none of it."""
+        """Return the recorded compiled run on exactly `cases`; call `run` if there is none."""
         return self._remember((backend, frozenset(texts.items()), tuple(cases), special), run)
 
     def _remember(self, key: Hashable, run: Callable[[], Outcome]) -> Outcome:
