@@ -174,7 +174,7 @@ class _Copies:
         return copy
 
     def _copy_cell(self, cell: CellType) -> CellType:
-        """Return a new cell for one with a copied class, as `super()` needs it; others unchanged."""
+        """Return a new cell for one with a copied class (for `super()`); others unchanged."""
         try:
             content = cell.cell_contents
         except ValueError:

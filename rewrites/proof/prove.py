@@ -150,10 +150,9 @@ def verify_inductor(
 ) -> Check:
     """Check that `torch.compile(fullgraph=fullgraph)` with Inductor behaves as eager does.
 
-    If `subject` is the program `original` with 0-d tensors for numbers, or with additional calls in
-    eager at the start, both must first give equal results in eager.
-    The program runs on the user's inputs, then on the same inputs joined to themselves in their
-    first dimension if eager accepts those, each time isolated for at most `seconds`.
+    The program runs on the user's inputs, then on inputs of twice the batch size if eager accepts
+    those, each time isolated for at most `seconds`. If `subject` is a variant of `original`, with
+    0-d tensors for numbers or more calls at the start, both must give equal results in eager.
     """
     cases = [ProofInput(0, False, again=True)]
     if subject.eager_calls:
@@ -179,7 +178,9 @@ def verify_inductor(
 def _compare_results(
     old: Mapping[ProofInput, Behaviour], new: Mapping[ProofInput, Behaviour], extra: int
 ) -> Check:
-    """Compare behaviours; only outputs if `new` begins with `extra` additional calls."""
+    """Compare behaviours; a 0-d tensor may replace a number.
+
+    If `new` begins with `extra` additional calls, compare only the outputs of the other calls."""
     if not extra:
         checks = compare_behaviours(old, new, numbers=True)
         return next((check for check in checks if not check.ok), checks[0])
