@@ -175,9 +175,10 @@ def _describe_end(crash: str) -> str:
 
 
 def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
-    """Return a compile failure as a crash, with a conclusion of its own for two causes.
+    """Return a compile failure as a crash, with a special conclusion in two cases.
 
-    These are an operator that fails on fake tensors and an exception that the user's code handles.
+    The cases are an operator that fails on fake tensors and an exception that the user's code
+    handles.
     """
     position = failure.stack[-1] if failure.stack else failure.frame
     message = failure.message.strip().partition("\n")[0]

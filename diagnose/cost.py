@@ -26,7 +26,7 @@ class TimingOutcome:
 
     measurement: Measurement | None
     error: str | None = None
-    """Why the program could not be timed."""
+    """Why the program could not be timed; None if it was."""
     unrestored: tuple[str, ...] = ()
 
 

@@ -30,7 +30,7 @@ class EagerRun:
 
     values: Observations = field(default_factory=Observations)
     error: str | None = None
-    """Why the program fails in eager too, as one sentence."""
+    """Why the program fails in eager too, as one sentence; None if it does not."""
     runs: int = 0
     unrestored: tuple[str, ...] = ()
 
@@ -47,9 +47,9 @@ class Evidence:
     """The trace in default mode."""
     eager: EagerRun = field(default_factory=EagerRun)
     capture: Trace | None = None
-    """The trace of everything that breaks under `fullgraph=True`."""
+    """A trace that records everything that breaks under `fullgraph=True`; None if not run."""
     fullgraph: Trace | None = None
-    """The trace of a call with `fullgraph=True`."""
+    """The trace of a call with `fullgraph=True`; None if not run."""
     search: HiddenSearch = field(default_factory=HiddenSearch)
     timing: TimingOutcome | None = None
     savings: tuple[Saving | None, ...] = ()
@@ -57,7 +57,7 @@ class Evidence:
     fallbacks: tuple[Fallback, ...] = ()
     notes: tuple[Note, ...] = ()
     error: str | None = None
-    """Why the program could not be explained, as one sentence."""
+    """Why the program could not be explained, as one sentence; None if it could."""
     complete: bool = False
 
     @property

@@ -81,7 +81,7 @@ class Cause:
     hidden: bool = False
     """Whether it shows only after another cause is removed."""
     behind: str | None = None
-    """The id of the cause that hides it."""
+    """The id of the cause that hides it; None if unknown, or if it is not hidden."""
     branch: str | None = None
     """"not taken" if it lies on a branch that the inputs do not take; else None."""
     modes: tuple[str, ...] = ("default",)
@@ -102,8 +102,7 @@ class Cause:
     consequences: tuple[str, ...] = ()
     """What broke only because of this cause, one sentence each."""
     saving: Saving | None = None
-    """Estimate of what one graph instead of those that it separates would save in one run; None if
-    unknown."""
+    """Estimate of what joining the graphs around it would save in one run; None if unknown."""
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float
 
 
 def add_values(known: Observations, more: Observations) -> Observations:
-    """Return `known` with the values at the places that only `more` has added."""
+    """Return `known`, plus the values of `more` at places that `known` lacks."""
     spans = {place.position.span for place in known.places}
     fresh = (place for place in more.places if place.position.span not in spans)
     return replace(known, places=(*known.places, *fresh))

@@ -72,7 +72,7 @@ def _describe_cause(
 
 
 def module_range(paths: Iterable[str]) -> str | None:
-    """Merge submodule paths: "layers.0", "layers.1", "layers.2" → "layers[0..2]"."""
+    """Merge submodule paths: "layers.0", "layers.1" → "layers[0..1]"; None if there are none."""
     names = sorted({p for p in paths if p}, key=_numeric_key)
     rows: dict[tuple[str, str], list[int]] = {}
     plain: list[str] = []
@@ -99,7 +99,7 @@ def _format_ranges(numbers: list[int]) -> str:
 
 
 def _numeric_key(path: str) -> list[tuple[int, str]]:
-    """Sort key of a module path, with numbers in numeric order."""
+    """Return the sort key of a module path, in which numbers count as numbers."""
     return [(int(p), "") if p.isdigit() else (-1, p) for p in path.split(".")]
 
 

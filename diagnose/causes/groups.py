@@ -36,7 +36,8 @@ class HiddenBreak:
     event: Break
     place: Position
     behind: Position | None
-    """The place that hid it: the break showed after this was replaced, or its branch forced."""
+    """The place that hid it: to replace it, or to force its branch, revealed the break. None if
+    unknown."""
     not_taken: bool
     """Whether it lies on a branch that the inputs do not take."""
 

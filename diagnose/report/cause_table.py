@@ -61,7 +61,7 @@ def _row_fields(row: Row) -> tuple[str, ...]:
 
 
 def name_causes(causes: Sequence[Cause]) -> str:
-    """Return "C2", "C2, C5" or "C2 + 3"."""
+    """Return "C2" for one cause, "C2, C5" for two, "C2 + 3" for four."""
     ids = [cause.id for cause in causes]
     return ", ".join(ids) if len(ids) <= 2 else f"{ids[0]} + {len(ids) - 1}"
 
@@ -104,7 +104,7 @@ def _cut_front(cell: str, room: int) -> str:
 
 
 def _remedy_lines(remedy: RowRemedy, width: int, row_count: int) -> list[RenderableType]:
-    """Draw a remedy and its rule in two lines at most; in more as code if `row_count` is small."""
+    """Draw a remedy and its rule in at most two lines, or with more code in a short table."""
     indent = _indent(width)
     label, style = f"{remedy.label}: ", "green" if remedy.is_code else ""
     lines = printable(remedy.text).split("\n")

@@ -100,7 +100,8 @@ def render(
 def show(console: Console, *parts: RenderableType) -> None:
     """Print `parts` on `console`.
 
-    What is not a terminal gets no trailing spaces; characters that its encoding lacks are replaced.
+    A console that is not a terminal gets no trailing spaces, and other characters for those that
+    its encoding lacks.
     """
     encoding = console.encoding
     is_utf = encoding.lower().startswith("utf")
@@ -154,7 +155,7 @@ def _verdict_lines(e: ExplanationData, strips: bool = True) -> Iterator[Renderab
 
 
 def _draw_strip(strip: Strip) -> Text:
-    """Draw ▇▇▇|C1|▇▇: graphs with a width that grows with their ops, between them causes."""
+    """Draw ▇▇▇|C1|▇▇: graphs, wider the more ops they have, with the causes between them."""
     drawn = Text(overflow="fold")
     if strip.phase != "forward":
         drawn.append(f"{wording.printable(strip.phase)} ", "dim")

@@ -59,7 +59,7 @@ class UnmaskRound:
     runs: int = 0
     """How often the user's code ran: once in eager, once in the trace."""
     stopped: str | None = None
-    """Why this is the last round: "nothing new", "rounds" or "seconds"."""
+    """Why this is the last round: "nothing new", "rounds" or "seconds"; None for other rounds."""
 
 
 def unmask(
@@ -200,8 +200,7 @@ class _UnmaskSearch:
         return bool(self.queue)
 
     def blocked(self) -> tuple[BlockedPlace, ...]:
-        """Return the places that could not be replaced, and the branches that could not be
-        traced."""
+        """Return the places that could not be replaced or whose branch could not be traced."""
         ignored = {place.span for place in self.consequences} | self.ignored | set(self.suspects)
         notes = {
             k: BlockedPlace(self.targets[k].place, why) for k, why in self.unreplaceable.items()
@@ -281,7 +280,7 @@ class _UnmaskSearch:
 
 
 def _reason_unreplaceable(target: ReplaceableBreak) -> str:
-    """Return why an expression can never be replaced; "" if it may be."""
+    """Return why an expression can never be replaced; "" if it perhaps can."""
     reason = ""
     for caller in target.callers:
         try:

@@ -92,7 +92,7 @@ def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | 
 
 
 def numeric_attribute(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the first number assigned to an attribute; None unless it only gets literal ones."""
+    """Return the first number assigned to an attribute; None unless all its values are literals."""
     path = dotted_name(node)
     owner = _class_around(site, node) if path.startswith("self.") else None
     values = []

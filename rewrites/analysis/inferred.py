@@ -80,7 +80,7 @@ def is_tensor(site: Site, node: cst.CSTNode) -> bool | None:
 
 
 def same_kind(one: ValueSummary, other: ValueSummary) -> bool:
-    """Return whether both expressions were tensors of one dtype and shape, always the same."""
+    """Return whether both expressions always were tensors of one and the same dtype and shape."""
     return (
         one.is_tensor
         and other.is_tensor

@@ -26,7 +26,7 @@ def names_with(word: str) -> frozenset[str]:
 
 
 ELEMENTWISE = names_with("elementwise")
-"""Each result element depends only on operand elements at its index, and on nothing random."""
+"""Not random, and each result element depends only on operand elements at the same index."""
 VIEWS = names_with("view")
 """The result may share memory with an operand."""
 RANDOM = names_with("random")
@@ -52,4 +52,4 @@ OWNERS = word_set(
     torch.nn.functional torch.nn.parameter.Parameter torch.special
     """
 )
-"""Modules and classes whose functions have these names."""
+"""Modules and classes whose functions `operators.json` describes."""

@@ -14,7 +14,7 @@ CauseKey = tuple[str, str, str, str]
 
 
 def cause_key(cause: Cause) -> CauseKey:
-    """Return a key that identifies a cause also after edits that move its lines."""
+    """Return a key that identifies a cause even after edits that move its lines."""
     position = cause.position
     return position.file, position.function, cause.category, cause.expression
 

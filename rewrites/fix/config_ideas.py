@@ -23,9 +23,10 @@ def prove_config_ideas(
 ) -> dict[tuple[CauseKey, str], Proof]:
     """Prove each suggested setting on its own, for the causes that remain.
 
-    Returns proofs by cause and rule code. The proof of a setting that leaves its cause fails
-    without a run. `explain` gets a setting with the causes for which it is suggested, and may stop
-    once none of them can go. It raises AttributeError if this torch lacks the setting.
+    Returns proofs by cause and rule code. If a setting does not remove a cause, that proof fails,
+    and the program is not run. `explain` gets a setting and the causes for which it is suggested;
+    it may stop once it is known that none of them is removed. It raises AttributeError if this
+    torch lacks the setting.
     """
     groups: dict[str, list[tuple[Cause, Offer]]] = {}
     for cause in state.program.explanation.causes:

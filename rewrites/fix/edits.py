@@ -110,7 +110,8 @@ def _edits_of(answer: Offers, cause_ids: Mapping[_Identity, Iterable[str]]) -> l
     """Return the edits for one cause, best first.
 
     An edit changes code, or sets configuration that may help. Edits that need a proof to be
-    trusted are left out, because no edit has run yet. `cause_ids` are all causes of each edit.
+    trusted are left out, because no edit has run yet. `cause_ids` holds for each edit the ids of
+    all causes for which it is offered.
     """
     asked = [o for o in answer.offers if o.rewrite.replacements or _helps(o, answer.cause)]
     asked = [offer for offer in asked if not offer.rewrite.needs_both_branches]
@@ -125,7 +126,7 @@ def _edits_of(answer: Offers, cause_ids: Mapping[_Identity, Iterable[str]]) -> l
 def _helps(offer: Offer, cause: Cause) -> bool:
     """Return whether the settings of an offer may remove `cause`.
 
-    `fullgraph=True` sets the `capture_…` settings, so they do not help a cause that it has.
+    `fullgraph=True` sets the `capture_…` settings, so they do not remove a cause that breaks it.
     """
     settings = offer.rewrite.settings
     captures = all(".config.capture_" in name for name in settings)

@@ -93,7 +93,10 @@ def propose(
 
 
 def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
-    """Apply offers, except those that overlap an earlier one; return texts by file, and which."""
+    """Apply the offers that do not overlap an earlier one.
+
+    Returns the new texts by file, and the offers that were applied.
+    """
     taken: dict[str, list[Offer]] = {}
     for offer in offers:
         others = taken.setdefault(offer.document.file, [])

@@ -145,8 +145,8 @@ def find_setting(
 ) -> CheckedSetting | None:
     """Return the shortest setting that leaves the fewest causes, then the fewest recompiles.
 
-    None if no setting helps. `explain` explains the program with a setting, and `verify` runs it
-    with one and compares it with eager.
+    None if no setting helps. `explain` explains the program with a setting; `verify` compares a
+    run with a setting with one in eager.
     """
     found: list[CheckedSetting] = []
     for setting in _candidates(explanation, program):

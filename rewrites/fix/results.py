@@ -89,7 +89,7 @@ class FixResult:
     call_setting: CheckedSetting | None = None
     """A setting with which the program, edits included, breaks or recompiles less."""
     compiler_failure: str = ""
-    """How Inductor fails on the edited and in the same way on the unchanged program; else ""."""
+    """How Inductor fails on the unchanged program as on the edited one; "" if it does not."""
     suggestions: tuple[Suggestion, ...] = ()
     unfixed: tuple[Unfixed, ...] = ()
     """The causes that remain in `after_unsafe`."""

@@ -48,7 +48,7 @@ class ProgramRuns:
     prove: Callable[[Texts, Texts, Sequence[Offer]], Proof]
     """Prove that the second texts, made from the first by the offers, behave as the first do."""
     prove_under_inductor: Callable[[Texts, Sequence[Offer]], Proof]
-    """Prove that texts, made from the original by the offers, behave so under Inductor, too."""
+    """Prove that texts, made from the original by the offers, behave as it does under Inductor."""
     explain: Callable[[Texts, Sequence[Offer]], Explanation]
     is_late: Callable[[], bool]
     """Return whether the time is over."""
@@ -258,7 +258,10 @@ def _try_edits(
 def _extend_chain(
     state: SearchState, chain: EditChain, level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Apply one edit for a cause that the last edit added, if it is proved and pays."""
+    """Apply an edit for a cause that the last edit added.
+
+    It must be proved, and it must reduce the causes together with the edits of `chain`.
+    """
     if chain.remaining < 0 or runs.is_late():
         return state
     offers_before = state.offers

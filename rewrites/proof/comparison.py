@@ -22,7 +22,7 @@ FINITE_ORIGINAL = "its inputs are such that the original gives finite values"
 GRAD_FN = "grad_fn"
 """In `Rewrite.exempts`: tensors that compiled code prints may lack `grad_fn=`."""
 STATE_OF = "state of "
-"""In `Rewrite.exempts`, before the name of an attribute or global: compiled code may lose it."""
+"""In `Rewrite.exempts`, before an attribute or global that compiled code need not set."""
 _GRAPH_ASSERTION = "RuntimeError: Runtime assertion failed for expression"
 _GRAD_FN = re.compile(r", (?:grad_fn=<\w*>|requires_grad=True)")
 _TITLES = {

@@ -86,7 +86,7 @@ def change_buffers(program: Program, factor: float, summand: float) -> None:
 
 
 def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:
-    """Return a copy of `calls` with `change` applied to all tensors, or to the one at `only`."""
+    """Return a copy of `calls` with `change` applied to its tensors, or to tensor number `only`."""
     numbers = iter(range(1_000_000))
 
     def transform_leaf(leaf: object) -> object:

@@ -71,7 +71,10 @@ def find_new_tensors(texts: Mapping[str, str]) -> NewTensors:
 
 
 def convert_module(module: torch.nn.Module, new: NewTensors) -> None:
-    """Replace numbers of a module by the buffers in `new`; share no dictionary with its copies."""
+    """Replace numbers of a module by the buffers in `new`.
+
+    The module gets new dictionaries of buffers, because copies of it may share the old ones.
+    """
     names = _numbers_of(module, new)
     if not names:
         return

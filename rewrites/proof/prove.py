@@ -211,7 +211,7 @@ def _explore_variants(
     start = time.monotonic()
 
     def record(case: ProofInput) -> Behaviour:
-        """Record a case, restore the state, and add the values of the conditions."""
+        """Record a case, restore the state, and add the conditions' values to `run.sides`."""
         for tape in tapes:
             tape.clear()
         behaviour = _record_case(subject, case, special, None)
