@@ -215,7 +215,7 @@ def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
 
 
 def _layer_classes(site: Site, node: cst.BaseExpression) -> Iterator[str]:
-    """Yield the class of each layer in a `Sequential`; nothing unless its arguments are all calls."""
+    """Yield the class of each layer in a `Sequential`; nothing unless all arguments are calls."""
     made = constructor_call(site, node)
     args = made.args if made is not None else ()
     layers = [arg.value for arg in args if isinstance(arg.value, cst.Call) and not arg.star]
