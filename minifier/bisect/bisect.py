@@ -48,7 +48,7 @@ from fullgraph.minifier.rungs.ladder_run import (
 T = TypeVar("T")
 
 _AT_A_TIME = 4
-"""How many candidates share a device by default."""
+"""Default number of candidates that run at the same time on one device."""
 
 
 def bisect(
@@ -70,29 +70,32 @@ def bisect(
     memory: float | None = None,
     inside: bool = True,
 ) -> Bisection:
-    """Find the first rung from eager to `backend` that fails, the faulty part of it, and the call
-    of the graph with which it goes wrong.
+    """Find the first failing rung from eager to `backend`, its faulty part and first wrong call.
 
     Args:
         model, inputs, kwargs: what is called, as `explain` takes them.
-        loss: a callable on the output, or True for its sum: gradients are compared too.
+        loss: a callable that returns a scalar for the output, or True for the output's sum; if
+            given, gradients are compared too.
         dynamic, mode, options, backend: as torch.compile takes them.
         tol: relative and absolute tolerance; by dtype if not given. A result that is closer to
-            float64 than eager's is no failure.
-        check_strides: whether other strides or aliasing of an output are a failure.
-        kind: "break", "recompile" or "slow": look for that instead of anything wrong.
-        budget: seconds for looking inside the rung.
-        jobs: how many tries are made at a time; as many as there are cores.
-        seconds: wall time for each try; more is a hang.
-        memory: GiB for each try; a third of what is free if not given.
-        inside: whether to look for the part of the rung too, and for the call with which the graph
-            goes wrong.
+            that of a float64 run than eager's is no failure.
+        check_strides: whether it is a failure that an output has other strides or aliases than in
+            eager.
+        kind: "break", "recompile" or "slow": look for this kind of failure instead of any.
+        budget: seconds for localizing the failure within its rung; unlimited if not given.
+        jobs: number of candidates that run at a time; one per core if not given.
+        seconds: time limit of a candidate; one that takes longer counts as a hang.
+        memory: limit of a candidate in GiB; a third of the free memory if not given.
+        inside: whether to localize the failure: the faulty part of the rung, and the first wrong
+            call of the graph.
 
-    Every try runs in a forked child; nothing here changes. Where this process has touched a device,
-    a fork server forks, and the program is serialized for it. Where a process group is live, the
-    child computes its collectives without the other ranks. Raises FullgraphError for arguments that
-    cannot be called, and for a program that cannot be handed on; a model that fails in eager, not
-    at all or only sometimes gives a `Bisection` that is `refused`.
+    Every candidate runs in a forked child, so nothing changes in this process. If this process has
+    initialised a device, a fork server forks instead, and the program is serialized for it. If
+    there is a process group, the child computes its collectives without the other ranks.
+
+    Raises FullgraphError if the model cannot be called with the inputs, or if the program cannot be
+    serialized. If the model fails in eager, does not fail, or fails only sometimes, the `Bisection`
+    has a sentence on that in `refused`.
     """
     case, rungs = make_case(
         model,
@@ -131,7 +134,11 @@ def _bisect_case(
     deadline: float | None,
     inside: bool,
 ) -> Bisection:
-    """Bisect in a process where forking is safe."""
+    """Return the bisection of `case`; this process must be safe to fork.
+
+    `deadline` is in `time.monotonic` seconds. With `inside`, also localize the failure within its
+    rung.
+    """
     with options.sandbox() as sandbox:
         oracle = Oracle(sandbox, deadline=deadline)
         found = run_ladder(case, rungs, oracle)
@@ -161,7 +168,10 @@ def make_case(
     kind: str | None,
     command: str,
 ) -> tuple[Case, tuple[Rung, ...]]:
-    """Return the case that the arguments of `bisect` and `minify` describe, and its ladder."""
+    """Return the case and the ladder that the arguments of `bisect` or `minify` describe.
+
+    `command` is the name of the command, for error messages.
+    """
     subject = parse_program(
         model,
         inputs,
@@ -204,8 +214,10 @@ def run_where_forks_are_safe(
 ) -> T:
     """Return `work(case, rungs, on_message, **arguments)`, run where forking is safe.
 
-    That is here, or a fresh process that receives everything `work` uses. Raises FullgraphError
-    where neither is possible."""
+    If this process is safe to fork, `work` runs in it; otherwise it runs in a child of the fork
+    server, to which its arguments are serialized. Raises FullgraphError where neither is possible.
+    `command` is the name of the command, for error messages.
+    """
     where, why = choose_process(case.objects)
     if where == "fork":
         return work(case, rungs, on_message, **arguments)
@@ -238,8 +250,10 @@ def run_where_forks_are_safe(
 
 
 def _known_elsewhere(rung: Rung) -> Rung:
-    """Return a rung that another process can use: its backend as a function, not as a local
-    name."""
+    """Return a rung that another process can use.
+
+    A backend that is registered only in this process is passed as a function, not by its name.
+    """
     if isinstance(rung.backend, str) and is_local_backend(rung.backend):
         return replace(rung, backend=find_backend(rung.backend))
     return rung
@@ -251,9 +265,9 @@ class SandboxOptions:
 
     seconds: float = SECONDS
     memory: float | None = None
-    """GiB; None: a third of what is free."""
+    """GiB per candidate; None: a third of the free memory."""
     jobs: int | None = None
-    """None: as many as there are cores, and not too many for one device."""
+    """Candidates that run at a time; None: one per core, but at most 4 if they use a device."""
     threads: int = field(default_factory=torch.get_num_threads)
     modes: Modes = field(default_factory=Modes.current)
 
@@ -261,8 +275,8 @@ class SandboxOptions:
     def sandbox(self) -> Iterator[Sandbox]:
         """Provide a sandbox whose children inherit the loaded compiler.
 
-        It is not preloaded where that would touch a device. Raises FullgraphError where Inductor is
-        asked for and cannot build anything.
+        The compiler is not loaded beforehand if that would initialise a device. Raises
+        FullgraphError if Inductor is needed and cannot build a kernel.
         """
         free = available_memory() // 3
         cores = os.cpu_count() or 1

@@ -28,15 +28,16 @@ from fullgraph.minifier.rungs.ladder_run import expect_failure, rung_of
 def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Oracle) -> Bisection:
     """Return `found` with the faulty part of its rung and the shortest failing prefix.
 
-    The prefix is one of the first graph that fails on its own. The part is searched in it, which
-    compiles faster; in the whole program if no graph shows the failure.
+    The prefix is cut from the first graph that fails without the rest of the program. The faulty
+    part is searched in the prefix, which compiles faster, or in the whole program if no graph fails
+    alone.
     """
     assert found.failure is not None
     reduction = Reduction(case, rungs, rung_of(rungs, found.failure), oracle)
     expect_failure(found, oracle)
 
     def job(_: object) -> tuple[Cut | None, Culprit | None, int]:
-        """Find prefix and culprit; return them with the number of oracle calls."""
+        """Return the cut, the culprit, and the number of oracle calls that finding them took."""
         try:
             cut, smaller = _find_prefix(reduction)
             part = None if oracle.is_out_of_budget() else find_culprit(smaller, oracle)
@@ -53,7 +54,10 @@ def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Orac
 
 
 def _find_prefix(reduction: Reduction) -> tuple[Cut | None, Candidate]:
-    """Return where the first failing graph is cut, and the candidate of what precedes the cut."""
+    """Return the shortest failing prefix of the first failing graph, as a cut and a candidate.
+
+    If no graph fails alone, the cut is None and the candidate is the whole program.
+    """
     for level in reduction.possible:
         problem = find_failing_graph(reduction, capture_graphs(reduction.case, level))
         if problem is not None:
@@ -68,7 +72,7 @@ def _find_prefix(reduction: Reduction) -> tuple[Cut | None, Candidate]:
 
 
 def _make_cut(graph: BoundGraph, last: Node) -> Cut:
-    """Return the cut after call `last` of a graph, with the user's line."""
+    """Return the cut of `graph` after the call `last`, with the user's line of that call."""
     calls = graph.calls
     node = describe_node(last, graph.module)
     name = cell_name(node.file) or Path(node.file).name if node.file else ""

@@ -13,14 +13,16 @@ from fullgraph.compiler.private import RegionCall
 from fullgraph.minifier.emit import syntax
 
 Write = Callable[[object], ast.expr]
+"""Returns the expression of a node's argument."""
 
 
 @dataclass
 class _Block:
-    """An open `with` block, and the node that opened it."""
+    """An open block: the function's body, or a `with` block and the node that opened it."""
 
     body: list[ast.stmt]
     kind: str
+    """One of "function", "grad", "inference", "autocast" or "sdpa"."""
     begins: fx.Node | None = None
 
 
@@ -30,7 +32,7 @@ class Blocks:
     def __init__(self) -> None:
         self._blocks = [_Block([], "function")]
         self._start = self._grad = torch.is_grad_enabled()
-        """Whether gradients are on, at the beginning and now."""
+        """Grad mode at the beginning of the function, and after the last statement so far."""
 
     def add(self, statement: ast.stmt) -> None:
         """Add a statement to the innermost open block."""
@@ -47,7 +49,7 @@ class Blocks:
         return len(self._blocks) > 1
 
     def switch(self, node: fx.Node, region: RegionCall, write: Write) -> None:
-        """Begin or end the block that a node represents."""
+        """Begin or end the `with` block that `node` begins or ends."""
         match region.kind:
             case "end":
                 self._close_block(node.args[0])
@@ -59,21 +61,24 @@ class Blocks:
                 self._open_block(node, kind, _context_expression(kind, node, write))
 
     def close(self) -> None:
-        """End every block: later statements belong to the function itself."""
+        """Close all `with` blocks, so that later statements are not inside any."""
         del self._blocks[1:]
 
     def body(self) -> list[ast.stmt]:
-        """Return the function's statements, without blocks that contain nothing."""
+        """Return the function's statements, without `with` blocks that are empty."""
         return _without_empty_blocks(self._blocks[0].body) or [ast.Pass()]
 
     def _open_block(self, node: fx.Node | None, kind: str, context: ast.expr) -> None:
-        """Begin a `with` block that later statements go to."""
+        """Open a `with` block of `context`; later statements go into it."""
         body: list[ast.stmt] = []
         self.add(ast.With([ast.withitem(context)], body))
         self._blocks.append(_Block(body, kind, node))
 
     def _close_block(self, begins: object) -> None:
-        """End the block that `begins` opened; a grad mode set inside stays active."""
+        """Close the block that the node `begins` opened, and the blocks inside it.
+
+        A grad mode that was set inside is set again after the block.
+        """
         if all(block.begins is not begins for block in self._blocks):
             return
         while self._blocks.pop().begins is not begins:
@@ -83,7 +88,7 @@ class Blocks:
             self._open_block(None, "grad", _grad_mode(self._grad))
 
     def _set_grad(self, on: bool) -> None:
-        """Switch grad mode: open a `with` block, or close the one that set it."""
+        """Switch grad mode: open a `with` block for it, or close the block that had changed it."""
         if on == self._grad:
             return
         self._grad = on
@@ -114,7 +119,7 @@ def _grad_mode(on: bool) -> ast.expr:
 
 
 def _without_empty_blocks(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return statements without `with` blocks that have no body."""
+    """Return the statements without `with` blocks that have an empty body."""
     kept = []
     for statement in body:
         if isinstance(statement, ast.With):

@@ -16,37 +16,38 @@ from fullgraph.minifier.graphs import element_bytes
 
 _SEEDS = (0, 1, 42)
 _MOST_LISTED = 4096
-"""Elements beyond which a tensor is never written as a list."""
+"""Maximum number of elements of a tensor that is written as a list."""
 _SOME = 64
-"""Elements that suffice to estimate how long a list would be."""
+"""Number of elements from which the length of the whole list is estimated."""
 _MOST_PATCHED = 4
-"""Elements that may differ from a regular tensor and be assigned separately."""
+"""Maximum number of elements that are assigned separately after a regular tensor is made."""
 _LINE = 88
 _FILLS = ("0", "0.0", "1", "1.0", "False", "True")
-"""What torch.zeros and torch.ones are for."""
+"""Values for which torch.zeros or torch.ones is used instead of torch.full."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """Source expression for a tensor, to which keyword arguments can still be added."""
+    """Source of an expression for a tensor, in parts, so that keyword arguments can be added."""
 
     head: str
     """The factory call, up to its closing parenthesis."""
     tail: str = ")"
+    """The closing parenthesis and what follows it."""
     factory: bool = True
-    """Whether it takes `device` and `requires_grad`."""
+    """Whether the factory call accepts `device` and `requires_grad`."""
 
     @property
     def text(self) -> str:
-        """The whole expression."""
+        """The source of the expression."""
         return self.head + self.tail
 
     def then(self, text: str) -> Form:
-        """Append a method call or an index."""
+        """Return the form followed by `text`, a method call or a subscript."""
         return replace(self, tail=self.tail + text)
 
     def on(self, device: torch.device) -> Form:
-        """Return the same expression on another device."""
+        """Return the form with its tensor on `device`."""
         if device.type == "cpu":
             return self
         name = str(device) if device.index else device.type
@@ -55,14 +56,18 @@ class Form:
         return self.then(f'.to("{name}")')
 
     def requiring_grad(self) -> Form:
-        """Return the expression with `requires_grad=True` added."""
+        """Return the form of the same tensor with `requires_grad=True`."""
         if self.factory and self.tail == ")":
             return replace(self, head=f"{self.head}, requires_grad=True")
         return self.then(".requires_grad_()")
 
 
 def shortest_form(tensor: torch.Tensor, budget: int) -> Form:
-    """Return the shortest form of a contiguous, strided CPU tensor without autograd history."""
+    """Return the shortest form of a contiguous, strided CPU tensor without autograd history.
+
+    A list of elements longer than `budget` characters is used only if it is shorter than the packed
+    bytes.
+    """
     if not tensor.dim():
         for form in _listed_forms(tensor, budget):
             if _reproduces(form, tensor):
@@ -82,7 +87,7 @@ def shortest_form(tensor: torch.Tensor, budget: int) -> Form:
 
 
 def _reproduces(form: Form, tensor: torch.Tensor) -> bool:
-    """Whether a form evaluates to exactly the bits of `tensor`."""
+    """Return whether a form evaluates to a tensor with exactly the bits of `tensor`."""
     return same_bits(tensor, evaluate_text(form.text))
 
 
@@ -97,7 +102,10 @@ def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
 
 
 def evaluate_text(text: str) -> torch.Tensor | None:
-    """Return the value of an expression in a fresh namespace; None if it raises."""
+    """Return the tensor that an expression evaluates to; None if it raises or is no tensor.
+
+    It sees `torch`, `base64` and `zlib` and runs under torch's default modes and dtype.
+    """
     names = {"torch": torch, "base64": base64, "zlib": zlib}
     default = torch.get_default_dtype()
     try:
@@ -127,7 +135,7 @@ def dtype_argument(dtype: torch.dtype, implied: torch.dtype) -> str:
 
 
 def _regular_forms(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield short forms that may give `tensor`, or all but a few of its elements."""
+    """Yield short forms that may equal `tensor`, exactly or in all but a few elements."""
     if not tensor.numel():
         yield _factory_call("zeros", tensor)
         return
@@ -139,14 +147,14 @@ def _regular_forms(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _factory_call(name: str, tensor: torch.Tensor) -> Form:
-    """Return `torch.name(shape, dtype=…)`, to be extended by keyword arguments."""
+    """Return `torch.name(shape, dtype=…)` with the shape and dtype of `tensor`."""
     return Form(
         f"torch.{name}({shape_arguments(tensor.shape)}{dtype_argument(tensor.dtype, torch.float32)}"
     )
 
 
 def _constant_forms(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield forms of a tensor of one value: zeros, ones, full."""
+    """Yield forms of tensors whose elements are all equal: zeros, ones, full."""
     yield _factory_call("zeros", tensor)
     yield _factory_call("ones", tensor)
     flat = tensor.reshape(-1)
@@ -158,7 +166,7 @@ def _constant_forms(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _identity_forms(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield `torch.eye` for a matrix that may be one."""
+    """Yield `torch.eye` with the shape of `tensor` if that is a matrix."""
     if tensor.dim() == 2 and tensor.numel() > 1:
         rows, columns = tensor.shape
         shape = str(rows) if rows == columns else f"{rows}, {columns}"
@@ -166,7 +174,7 @@ def _identity_forms(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _evenly_spaced_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield forms of evenly spaced elements."""
+    """Yield `arange` and `linspace` with the first, second and last elements of `tensor`."""
     n = tensor.numel()
     if n < 3 or tensor.dtype.is_complex or tensor.dtype == torch.bool:
         return
@@ -194,7 +202,7 @@ def _evenly_spaced_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Iterator[Form]:
-    """Yield `arange` and `linspace` of `n` numbers."""
+    """Yield `arange` calls that give `n` numbers from `start` in steps of `step`."""
     whole = all(float(value).is_integer() for value in (start, step))
     if not whole and not dtype.is_floating_point:
         return
@@ -219,7 +227,7 @@ def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Itera
 
 
 def _repeated_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield a form that repeats one slice."""
+    """Yield a short tensor followed by `.repeat(…)`, if `tensor` is periodic."""
     along = [
         axis for axis, length in enumerate(tensor.shape) if length > 1 and _same_along(tensor, axis)
     ]
@@ -251,7 +259,7 @@ def _same_along(tensor: torch.Tensor, axis: int) -> bool:
 
 
 def _random_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield seeded random numbers that equal the tensor, found by trying likely seeds."""
+    """Yield calls of `randn` and `rand` with a likely seed, which may equal `tensor`."""
     if not tensor.dtype.is_floating_point or tensor.numel() < 3:
         return
     rest = dtype_argument(tensor.dtype, torch.float32)
@@ -265,7 +273,7 @@ def _random_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _patched_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield a regular tensor with one value assigned at a few places."""
+    """Yield a regular form with one value filled in at a few places by `index_fill`."""
     for form, at in _nearly_regular_forms(tensor):
         flat = tensor.reshape(-1)
         values = flat[at]
@@ -280,7 +288,10 @@ def _patched_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def find_patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
-    """Return a form, and statements that turn it into `tensor` once it is assigned to `name`."""
+    """Return a regular form for a variable `name`, and the assignments that make it `tensor`.
+
+    None if a regular form already equals `tensor`, or if none is nearly equal.
+    """
     if any(_reproduces(form, tensor) for form in _regular_forms(tensor)):
         return None
     for form, at in _nearly_regular_forms(tensor):
@@ -297,7 +308,7 @@ def find_patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | No
 
 
 def _nearly_regular_forms(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
-    """Yield forms that are right except for a few elements, with the flat indices of those."""
+    """Yield regular forms that differ from `tensor` in a few elements, with their flat indices."""
     width = tensor.element_size()
     if tensor.numel() <= 2 * _MOST_PATCHED:
         return
@@ -315,7 +326,7 @@ def _nearly_regular_forms(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Te
 
 
 def _listed_forms(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
-    """Yield a form that lists every element, within `limit` characters."""
+    """Yield `torch.tensor([…])` with every element, if the list has at most `limit` characters."""
     flat = tensor.reshape(-1)
     try:
         some = spell_numbers(flat[:: 1 + len(flat) // _SOME])
@@ -334,7 +345,7 @@ def _listed_forms(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
 
 
 def _nested_list(texts: list[str], shape: tuple[int, ...]) -> str:
-    """Write texts of elements as nested lists of `shape`."""
+    """Return the texts of elements as nested lists of the shape `shape`."""
     if not shape:
         return texts[0]
     if not shape[0]:
@@ -345,7 +356,7 @@ def _nested_list(texts: list[str], shape: tuple[int, ...]) -> str:
 
 
 def pack_bytes(tensor: torch.Tensor) -> Form:
-    """Return the bytes in base64, compressed where that is shorter."""
+    """Return a form that decodes the tensor's bytes from base64, compressed if that is shorter."""
     raw = (
         element_bytes(tensor).numpy().tobytes()
         if _has_numpy()
@@ -377,7 +388,7 @@ def _has_numpy() -> bool:
 
 
 def _implied_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype that `torch.tensor` infers for a list of such numbers."""
+    """Return the dtype that `torch.tensor` infers for a list of numbers of this kind."""
     if dtype.is_complex:
         return torch.complex64
     if dtype.is_floating_point:

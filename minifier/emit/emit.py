@@ -20,22 +20,23 @@ from fullgraph.minifier.graphs import KnownValues, draws_random, find_known_valu
 
 
 def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") -> ProgramText:
-    """Return `graph` as a function called `name`, and `inputs` as statements.
+    """Return the source of `graph` as a function called `name`, and of its `inputs`.
 
-    Raises Unwritable."""
+    Raises Unwritable.
+    """
     knowledge = find_known_values(graph, inputs)
     writer = Writer(Shared(), knowledge)
     function = syntax.text(writer.function(graph, name, inputs))
     shared = writer.shared
-    evaluate_nodes = {**writer.arguments, **shared.constants}
-    results = assign_inputs(evaluate_nodes)
+    values = {**writer.arguments, **shared.constants}
+    statements = assign_inputs(values)
     returned = _known_outputs(graph, knowledge)
     return ProgramText(
         "\n\n\n".join((*shared.definitions.values(), function)),
-        results,
+        statements,
         target=name,
-        arguments=tuple(evaluate_nodes),
-        imports=tuple(sorted({*shared.imports, *imports(results + function)})),
+        arguments=tuple(values),
+        imports=tuple(sorted({*shared.imports, *imports(statements + function)})),
         prelude=group_statements(groups_of_graph(graph)) if shared.collective else "",
         under=active_modes_source(),
         outputs=writer.outputs,
@@ -54,7 +55,11 @@ def _known_outputs(graph: fx.GraphModule, knowledge: KnownValues) -> list[object
 
 
 def _loss_expression(returned: Sequence[object], outputs: int | None) -> str:
-    """Return how to reduce the outputs to a scalar; "" if nothing requires grad."""
+    """Return the scalar on which `backward` is called, with `{}` for the result.
+
+    `returned` are the graph's results and `outputs` their number, None if they are no tuple. "" if
+    no result requires grad.
+    """
     tensors = [value for value in returned if isinstance(value, torch.Tensor)]
     if len(tensors) == len(returned) and not any(value.requires_grad for value in tensors):
         return ""
@@ -66,14 +71,14 @@ def _loss_expression(returned: Sequence[object], outputs: int | None) -> str:
 
 
 def _tightest_tolerance(returned: Sequence[object]) -> Tolerance:
-    """Return the tightest tolerance that suits the graph's outputs."""
+    """Return the tightest of the tolerances for the dtypes of the results."""
     dtypes = {value.dtype for value in returned if isinstance(value, torch.Tensor)}
     floating = [tolerance_of(each) for each in dtypes if each.is_floating_point or each.is_complex]
     return min(floating, key=lambda each: each.rtol, default=ProgramText.tolerance)
 
 
 def active_modes_source() -> tuple[str, ...]:
-    """Return the modes of this thread around the call, as context managers in source."""
+    """Return the modes that are on in this thread, as source of context managers."""
     found = []
     if torch.is_inference_mode_enabled():
         found.append("torch.inference_mode()")

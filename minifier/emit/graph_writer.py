@@ -30,11 +30,11 @@ from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.graphs import KnownValues, find_size_inputs, is_barrier, is_python_float
 
 _INLINE = 48
-"""Characters of a value that may be written inside another expression."""
+"""Maximum number of characters of a value that is written inside another expression."""
 _LINE = 80
-"""Characters of a value that is the whole of a `return` or the base of an item."""
+"""Maximum number of characters of a returned value, or of a value that is subscripted."""
 _CONSTANT = 120
-"""Characters of a constant tensor inside the function; longer ones become arguments."""
+"""Maximum number of characters of a constant tensor that is written inside the function."""
 
 
 class Writer(NodeWriter):
@@ -45,13 +45,13 @@ class Writer(NodeWriter):
         self.names = Names()
         self.knowledge = knowledge or KnownValues()
         self.arguments: dict[str, object] = {}
-        """By name, what the function is to be called with."""
+        """The values to call the function with, by parameter."""
         self.places: dict[str, str] = {}
-        """By "input[2]": the argument's name."""
+        """The parameter of each input, by the input's name in results: "input[2]"."""
         self.outputs: int | None = None
         self._values: dict[fx.Node, ast.expr] = {}
         self._pending: dict[fx.Node, ast.expr] = {}
-        """Values that are used once and stand in no statement yet."""
+        """Expressions of values that are used once and not yet written in a statement."""
         self._done: set[fx.Node] = set()
         self._blocks = Blocks()
         self._submodules: dict[fx.Node, tuple[str, fx.GraphModule]] = {}
@@ -64,9 +64,8 @@ class Writer(NodeWriter):
     ) -> ast.FunctionDef:
         """Return the function definition of a graph.
 
-        Without `inputs` it has the parameters and results of the graph.
-
-        Without `inputs` it takes and returns exactly what the graph does.
+        With `inputs`, size inputs are computed in the function, and a single result is no tuple.
+        Without `inputs`, it takes and returns exactly what the graph does.
         """
         graph, self._module = module.graph, module
         self._nested_in = inputs is None
@@ -82,7 +81,7 @@ class Writer(NodeWriter):
     def _write_placeholders(
         self, nodes: Sequence[fx.Node], inputs: Sequence[Any] | None
     ) -> Iterator[str]:
-        """Yield the parameters; a size input is read from a tensor's shape instead."""
+        """Yield the parameters; with `inputs`, a size is read from a tensor instead of passed."""
         if inputs is not None and len(inputs) != len(nodes):
             raise Unwritable(f"The graph takes {len(nodes)} inputs, and there are {len(inputs)}.")
         read_off = dict(find_size_inputs(nodes, inputs)) if inputs is not None else {}
@@ -106,7 +105,7 @@ class Writer(NodeWriter):
             self._values[node] = ast.Subscript(shape, ast.Constant(axis), ast.Load())
 
     def _write_return(self, returned: Any, whole: bool) -> None:
-        """Write the return statement and close all blocks."""
+        """Write the return statement; unless `whole`, a single result is returned without tuple."""
         if self._blocks.nested:
             self._assign_pending()
             self._blocks.close()
@@ -126,14 +125,14 @@ class Writer(NodeWriter):
             if node in self._pending:
                 self._write_assignment(node, self._pending.pop(node))
 
-    def _write_assignment(self, node: fx.Node, made: ast.expr) -> None:
-        """Assign an expression to the node's variable."""
+    def _write_assignment(self, node: fx.Node, value: ast.expr) -> None:
+        """Assign the expression `value` to a new variable of the node."""
         name = self.names.local(node)
         self._values[node] = syntax.name(name)
-        self._blocks.add(ast.Assign([ast.Name(name, ast.Store())], made))
+        self._blocks.add(ast.Assign([ast.Name(name, ast.Store())], value))
 
     def _write_node(self, node: fx.Node) -> None:
-        """Write one node as a statement, or defer it to the expression of its only user."""
+        """Write a node as a statement, or keep its expression for the only node that uses it."""
         if node.op == "get_attr":
             self._bind_attribute(node)
             return
@@ -149,7 +148,7 @@ class Writer(NodeWriter):
             self._assign_pending()
             self._blocks.switch(node, region, self.value)
             return
-        if self._in_place(node) or self._write_unpacking(node):
+        if self._write_in_place(node) or self._write_unpacking(node):
             return
         self.shared.collective |= is_collective(node.target)
         made = self._short_expression(node)
@@ -163,7 +162,7 @@ class Writer(NodeWriter):
             self._write_assignment(node, made)
 
     def _short_expression(self, node: fx.Node) -> ast.expr:
-        """Return a node's expression, short enough for one line."""
+        """Return a node's expression; assign arguments first that make its line too long."""
         inside = {
             used: self._pending[used] for used in _argument_nodes(node) if used in self._pending
         }
@@ -175,8 +174,8 @@ class Writer(NodeWriter):
         self._write_assignment(longest, self._pending.pop(longest))
         return self._short_expression(node)
 
-    def _is_inlinable(self, node: fx.Node, made: ast.expr) -> bool:
-        """Whether a node's expression can be written inside its only user's."""
+    def _is_inlinable(self, node: fx.Node, value: ast.expr) -> bool:
+        """Return whether a node's expression `value` can be written inside its only user's."""
         if len(node.users) != 1:
             return False
         user = next(iter(node.users))
@@ -185,10 +184,10 @@ class Writer(NodeWriter):
         if is_barrier(node) and user is not node.next:
             return False
         limit = _LINE if user.op == "output" or user.target is operator.getitem else _INLINE
-        return len(syntax.text(made)) <= limit
+        return len(syntax.text(value)) <= limit
 
-    def _in_place(self, node: fx.Node) -> bool:
-        """Write in-place statements: `x[0] = y`, `x += y`, `x.add_(y)`."""
+    def _write_in_place(self, node: fx.Node) -> bool:
+        """Write a node that is an in-place update, and return True; return False for others."""
         if node.target is operator.setitem:
             self._write_set_item(node)
             return True
@@ -222,7 +221,7 @@ class Writer(NodeWriter):
         return False
 
     def _write_set_item(self, node: fx.Node) -> None:
-        """Write `x[i] = v`, or the augmented assignment it came from."""
+        """Write `x[i] = v`; `x[i] += …` if the last two statements computed `v` from `x[i]`."""
         target, index, new = node.args
         place = ast.Subscript(self.value(target), self.value(index), ast.Store())
         right = self.value(new)
@@ -237,7 +236,7 @@ class Writer(NodeWriter):
             self._blocks.add(ast.Assign([place], right))
 
     def _name_of(self, node: fx.Node) -> ast.Name:
-        """Return the name of a value; assign one if it has none."""
+        """Return the variable that holds a node's value; assign one if there is none."""
         if node in self._pending:
             self._write_assignment(node, self._pending.pop(node))
         made = self._values[node]
@@ -248,7 +247,7 @@ class Writer(NodeWriter):
         return made
 
     def _write_unpacking(self, node: fx.Node) -> bool:
-        """Write `a, b = x.chunk(2)` where a node's items are all its uses."""
+        """Write `a, b = x.chunk(2)` and return True, if all uses of a node take its items."""
         items = list(node.users)
         parts = self.knowledge.of(node)
         if not isinstance(parts, tuple | list) or len(items) < 2:
@@ -280,7 +279,7 @@ class Writer(NodeWriter):
         return syntax.value(thing, self._known_expression)
 
     def _known_expression(self, thing: object) -> ast.expr | None:
-        """Return the expression of a tensor or node; None for other values."""
+        """Return the expression of a tensor or node; None for other arguments."""
         if isinstance(thing, torch.Tensor):
             return syntax.expression(literal(thing))
         if not isinstance(thing, fx.Node):
@@ -294,10 +293,10 @@ class Writer(NodeWriter):
         return self._values[thing]
 
     def _call_expression(self, node: fx.Node) -> ast.expr:
-        """Return the call that a node makes."""
+        """Return the expression of the call that a node makes."""
         if node.op == "call_method":
             made = self.value(node.args[0])
-            return made if numpy_calls.is_view_for(node) else self._method_call(node, made)
+            return made if numpy_calls.is_to_numpy(node) else self._method_call(node, made)
         target: Any = node.target
         if is_higher_order_op(target):
             public = higher_order.write_higher_order(node, self)
@@ -319,7 +318,7 @@ class Writer(NodeWriter):
         return syntax.call(self._callee_expression(target), args, kwargs)
 
     def _callee_expression(self, target: object) -> ast.expr:
-        """Return the expression of a function, with the import or definition it needs."""
+        """Return the expression of a call's target; add the import or definition that it needs."""
         foreign = custom_op_name(target)
         if foreign is not None:
             texts, lines = collect_operator_sources(foreign)
@@ -335,7 +334,7 @@ class Writer(NodeWriter):
         return made
 
     def _method_call(self, node: fx.Node, receiver: ast.expr) -> ast.expr:
-        """Return a method call on `receiver`."""
+        """Return the method call of a node, on the expression `receiver`."""
         args = [self.value(arg) for arg in node.args[1:]]
         kwargs = {key: self.value(arg) for key, arg in node.kwargs.items()}
         if isinstance(receiver, ast.Constant):  # 2.float() is no Python
@@ -357,7 +356,7 @@ class Writer(NodeWriter):
             self._values[node] = self.value(thing)
 
     def _bind_constant(self, node: fx.Node, tensor: torch.Tensor) -> None:
-        """Make a tensor constant of the graph a literal, or a global of the script."""
+        """Write a constant tensor as a literal, or make it a global of the script if it is long."""
         known = next((n for n, t in self.shared.constants.items() if t is tensor), None)
         if known is not None:
             self._values[node] = syntax.name(known)
@@ -405,7 +404,7 @@ def _function_name(target: str) -> str:
 
 
 def _argument_nodes(node: fx.Node) -> list[fx.Node]:
-    """Return the nodes among a node's arguments, once per occurrence."""
+    """Return the nodes in a node's arguments; a node that occurs twice is listed twice."""
     found: list[fx.Node] = []
     fx.map_arg((node.args, node.kwargs), lambda used: found.append(used))
     return found

@@ -15,9 +15,10 @@ from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def write_higher_order(node: fx.Node, writer: NodeWriter) -> ast.expr | None:
-    """Return a higher-order call as its public function; None to write it unchanged.
+    """Return the call of the public function that created a higher-order operator.
 
-    Raises Unwritable."""
+    None if the call is to be written as the operator itself. Raises Unwritable.
+    """
     title = (public_name(node.target) or "").rpartition(".")[2]
     make = _WRITERS.get(title)
     return None if make is None else make(node, writer)
@@ -35,7 +36,7 @@ def _write_checkpoint(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _write_region(node: fx.Node, writer: NodeWriter) -> ast.expr:
-    """Return a call of a nested compile region; its function is defined first."""
+    """Return a call of a nested compile region; add the region's function to the script."""
     body, _, *operands = node.args
     module = writer.submodule(body)
     if module is None:
@@ -49,7 +50,7 @@ def _write_region(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _write_kernel(node: fx.Node, writer: NodeWriter) -> ast.expr:
-    """Return a launch of a Triton kernel; the kernel is defined first."""
+    """Return the launch of a Triton kernel; add the kernel's source to the script."""
     told: dict[str, Any] = dict(node.kwargs)
     grids = told["grid"]
     if told.get("tma_descriptor_metadata") or any(grid != grids[0] for grid in grids):
@@ -66,7 +67,7 @@ def _write_kernel(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
-    """Return a `torch.autograd.Function` with the two graphs as its methods."""
+    """Define a `torch.autograd.Function` of two graphs, and return the call of its `apply`."""
     told = {"non_differentiable_idx", "saved_for_backward_idx", "dirty_idx"}
     if set(node.kwargs) - told or node.kwargs.get("dirty_idx"):
         raise Unwritable("This call of a torch.autograd.Function cannot be written.")
@@ -97,7 +98,11 @@ def _saved_values(forward: fx.GraphModule) -> Any:
 
 
 def _rewrite_forward(forward: ast.FunctionDef, kept: set[int], constant: list[int]) -> None:
-    """Rewrite `return outs, saved` as `ctx.save_for_backward(saved)` and `return outs`."""
+    """Replace `return outs, saved` by statements that save `saved` in `ctx`, and `return outs`.
+
+    `kept` are the positions in `saved` of the tensors for `ctx.save_for_backward`; the others
+    become attributes. `constant` are the positions of the outputs that are not differentiable.
+    """
     _make_static(forward)
     last = forward.body.pop()
     assert isinstance(last, ast.Return) and isinstance(last.value, ast.Tuple)
@@ -118,7 +123,10 @@ def _rewrite_forward(forward: ast.FunctionDef, kept: set[int], constant: list[in
 
 
 def _rewrite_backward(backward: ast.FunctionDef, count: int, kept: set[int]) -> None:
-    """Read saved values from `ctx` instead of the last arguments."""
+    """Replace the last `count` parameters, the saved values, by reads of `ctx`.
+
+    `kept` are the positions of the tensors that `ctx.save_for_backward` saved.
+    """
     arguments = backward.args.args
     saved = arguments[len(arguments) - count :] if count else []
     del arguments[len(arguments) - count :]
@@ -143,7 +151,7 @@ def _rewrite_backward(backward: ast.FunctionDef, count: int, kept: set[int]) -> 
 
 
 def _make_static(method: ast.FunctionDef) -> None:
-    """Make a function a static method that takes `ctx`."""
+    """Make a function a static method with `ctx` as its first parameter."""
     method.args.args.insert(0, ast.arg("ctx"))
     method.decorator_list.append(syntax.name("staticmethod"))
 

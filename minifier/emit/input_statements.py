@@ -1,4 +1,4 @@
-"""Write a program's inputs as statements: one name a value, shared memory preserved."""
+"""Write a program's inputs as assignments that keep shared memory shared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def assign_inputs(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
-    """Return statements that assign each name its value: tensors, numbers, strings, generators."""
+    """Return statements that assign each value to its name: tensors, numbers, strings, generators.
+
+    Tensors that overlap in memory are written as views of one. `budget` is as in `literal`. Raises
+    Unwritable.
+    """
     lines: list[str] = []
     named: dict[int, str] = {}
     roots: dict[int, torch.Tensor] = {}
@@ -45,7 +49,7 @@ def assign_inputs(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
 
 
 def _assignments(name: str, value: object, budget: int) -> list[str]:
-    """Return the statements that make `value` and bind it to `name`."""
+    """Return the statements that assign `value` to `name`. Raises Unwritable."""
     if isinstance(value, torch.Generator):
         return [f"{name} = {_generator_literal(value)}"]
     if not isinstance(value, torch.Tensor):
@@ -70,7 +74,7 @@ def _plain_literal(value: object) -> str:
 
 
 def _generator_literal(generator: torch.Generator) -> str:
-    """Return a generator that has drawn nothing as source. Raises Unwritable for others."""
+    """Return a generator as source; raise Unwritable if it has already drawn numbers."""
     seed = generator.initial_seed()
     fresh = torch.Generator(generator.device).manual_seed(seed)
     if not torch.equal(fresh.get_state(), generator.get_state()):
@@ -80,7 +84,7 @@ def _generator_literal(generator: torch.Generator) -> str:
 
 
 def _unused_name(name: str, taken: set[str]) -> str:
-    """Return `name`, with underscores appended until it is not taken."""
+    """Return `name`, with underscores appended until it is not in `taken`."""
     while name in taken:
         name += "_"
     return name
@@ -90,7 +94,7 @@ def _unused_name(name: str, taken: set[str]) -> str:
 
 
 def _address_of(tensor: torch.Tensor) -> int:
-    """Return the address where a tensor's memory begins; 0 if it can share none."""
+    """Return the address of a tensor's storage; 0 if it has none that can be shared."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or not tensor.numel():
         return 0
     if tensor.is_nested or tensor._is_zerotensor() or tensor.is_quantized:
@@ -102,7 +106,7 @@ def _address_of(tensor: torch.Tensor) -> int:
 
 
 def _overlapping_groups(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch.Tensor]]:
-    """Return the tensors that overlap with another one, by the address of their memory."""
+    """Return the tensors with one storage of which some overlap, by the storage's address."""
     places: dict[int, dict[int, torch.Tensor]] = {}
     for tensor in tensors:
         if place := _address_of(tensor):
@@ -122,13 +126,13 @@ def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _memory_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the range of elements in the storage that a tensor covers."""
+    """Return the first element of the storage that a tensor covers, and the one after the last."""
     begin = int(tensor.storage_offset())
     return begin, begin + memory_of(tensor, 0).numel()
 
 
 def _root_of(group: list[torch.Tensor]) -> torch.Tensor:
-    """Return the tensor that all of `group` are views of: one of them, or their memory, flat."""
+    """Return a tensor of which all of `group` are views: one of them, or their memory as 1-d."""
     if len({(t.dtype, t.is_conj(), t.is_neg()) for t in group}) > 1:
         raise Unwritable("Inputs that share memory under two dtypes cannot be written.")
     begin = min(_memory_range(tensor)[0] for tensor in group)
@@ -141,12 +145,12 @@ def _root_of(group: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _view_expression(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
-    """Return an expression for `tensor` as a view of its root's name."""
+    """Return an expression for `tensor` as a view of `root`, whose variable is `name`."""
     detached = root.requires_grad and (tensor.is_leaf or not tensor.requires_grad)
     text = name + next(
-        way
-        for way in _view_suffixes(tensor, root)
-        if _leads_to(way, root.detach(), tensor.detach())
+        suffix
+        for suffix in _view_suffixes(tensor, root)
+        if _leads_to(suffix, root.detach(), tensor.detach())
     )
     if detached:
         text = text.replace(name, f"{name}.detach()", 1)
@@ -161,7 +165,7 @@ def _view_expression(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str
 
 
 def _view_suffixes(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
-    """Yield source suffixes that may turn the root into `tensor`."""
+    """Yield texts such as ".t()" and "[1:]" that may turn `root` into `tensor`."""
     yield ""
     shape, start = tuple(tensor.shape), int(tensor.storage_offset() - root.storage_offset())
     if root.dim() == 2:
@@ -187,10 +191,10 @@ def _view_suffixes(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
     yield f".as_strided({shape}, {tuple(tensor.stride())}, {tensor.storage_offset()})"
 
 
-def _leads_to(way: str, root: torch.Tensor, tensor: torch.Tensor) -> bool:
-    """Return whether the source `root` + `way` evaluates to a view with the layout of `tensor`."""
+def _leads_to(suffix: str, root: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Return whether the source `root` + `suffix` evaluates to a view laid out like `tensor`."""
     try:
-        found = eval(f"root{way}", {"root": root})
+        found = eval(f"root{suffix}", {"root": root})
     except Exception:  # not for this shape
         return False
     return (

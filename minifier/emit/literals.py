@@ -17,10 +17,10 @@ from fullgraph.minifier.emit.elements import (
 from fullgraph.minifier.emit.program_text import Unwritable
 
 BUDGET = 400
-"""Characters of a list of numbers beyond which packed bytes are used if shorter."""
+"""Default length in characters of a list of numbers, beyond which packed bytes may replace it."""
 
 _ALIGNMENT = 64
-"""Bytes to which torch aligns memory; an unaligned start selects other kernels."""
+"""Bytes to which torch aligns memory; kernels may differ for a tensor at another address."""
 
 _COMPRESSED: dict[torch.layout, tuple[str, str, str]] = {
     torch.sparse_csr: ("csr", "crow_indices", "col_indices"),
@@ -28,20 +28,25 @@ _COMPRESSED: dict[torch.layout, tuple[str, str, str]] = {
     torch.sparse_bsr: ("bsr", "crow_indices", "col_indices"),
     torch.sparse_bsc: ("bsc", "ccol_indices", "row_indices"),
 }
+"""Of each compressed layout: the part of its names, and the methods of its two index tensors."""
 
 
 def literal(tensor: torch.Tensor, *, budget: int = BUDGET) -> str:
-    """Return an expression for `tensor`, using torch and the modules that `imports` names."""
+    """Return an expression that reproduces `tensor` exactly. Raises Unwritable.
+
+    It uses torch and the modules that `imports` returns. A list of numbers longer than `budget`
+    characters becomes packed bytes if those are shorter.
+    """
     return _checked_form(tensor, budget).text
 
 
 def imports(text: str) -> tuple[str, ...]:
-    """Return the modules besides torch that the literals in `text` use."""
+    """Return the import statements, besides `import torch`, that the literals in `text` need."""
     return tuple(f"import {name}" for name in ("base64", "zlib") if f"{name}." in text)
 
 
 def is_same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors agree in everything that a compiler looks at."""
+    """Return whether two tensors agree in values and in all metadata that a compiler reads."""
     if type(one) is not type(other) or _metadata(one) != _metadata(other):
         return False
     if one.device.type == "meta" or one._is_zerotensor():
@@ -55,7 +60,7 @@ def is_same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _metadata(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Return everything but the values that a literal must reproduce."""
+    """Return all properties of a tensor, except its values, that a literal must reproduce."""
     strided = tensor.layout is torch.strided and not tensor.is_nested
     offset = tensor.storage_offset() * tensor.element_size() if strided and tensor.numel() else 0
     return (
@@ -77,7 +82,7 @@ def _metadata(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def _quantization(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Return scheme, scales and zero points of a quantized tensor."""
+    """Return the scheme, scales and zero points of a quantized tensor, for comparison."""
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         return tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()
     axis = tensor.q_per_channel_axis()
@@ -86,7 +91,7 @@ def _quantization(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def _component_tensors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return the plain tensors that a tensor consists of."""
+    """Return the strided tensors of which a nested, quantized or sparse tensor consists."""
     plain = tensor.detach()
     if plain.is_nested:
         return tuple(part.clone() for part in plain.unbind())
@@ -101,7 +106,7 @@ def _component_tensors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _checked_form(tensor: torch.Tensor, budget: int) -> Form:
-    """Return the first form that evaluates to the same tensor; raise Unwritable without one."""
+    """Return the first form that evaluates to the same tensor; raise Unwritable if none does."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not tensor.is_nested:
         raise Unwritable(f"A {type(tensor).__name__} cannot be written as Python source.")
     for form in _forms_with_autograd(tensor, budget):
@@ -128,7 +133,7 @@ def _forms_with_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
 
 
 def _forms_without_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """Yield forms of a tensor that ignore its autograd state."""
+    """Yield forms of a tensor that requires no grad."""
     shape, dtype = shape_arguments(tensor.shape), dtype_argument(tensor.dtype, torch.float32)
     if tensor._is_zerotensor():
         zeros = Form(f"torch._efficientzerotensor(({shape},){dtype}").on(tensor.device)
@@ -155,7 +160,7 @@ def _forms_without_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]
 
 
 def _strided_form(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """Yield the elements, with calls that give them the tensor's memory layout."""
+    """Yield forms of a strided tensor: its elements, then calls that give its memory layout."""
     shape, stride = tuple(tensor.shape), tuple(tensor.stride())
     skipped = skipped_before(tensor)
     if not skipped:
@@ -179,11 +184,12 @@ def _strided_form(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
 
 
 def _content_form(content: torch.Tensor, budget: int, device: torch.device) -> Form:
+    """Return the shortest form of the contiguous tensor `content`, made on `device`."""
     return shortest_form(content.cpu(), budget).on(device)
 
 
 def skipped_before(tensor: torch.Tensor) -> int:
-    """Return the number of storage elements before the first one, as its alignment needs them."""
+    """Return how many storage elements must precede a tensor to give it the same alignment."""
     if not tensor.numel():
         return 0
     width = tensor.element_size()
@@ -192,7 +198,7 @@ def skipped_before(tensor: torch.Tensor) -> int:
 
 
 def memory_of(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
-    """Return the memory that a tensor covers, preceded by `skipped` elements."""
+    """Return the memory that a tensor covers, and `skipped` elements before it, as 1-d."""
     if not tensor.numel():
         return tensor.new_empty(0)
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
@@ -200,7 +206,7 @@ def memory_of(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Return whether no two elements share memory."""
+    """Return whether every element has memory of its own."""
     reach = 1
     for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if length > 1 and stride < reach:
@@ -210,7 +216,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _arrangements(tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
-    """Yield contiguous tensors, each with method calls that may turn it into `tensor`."""
+    """Yield contiguous tensors, each with the text of calls that may turn it into `tensor`."""
     shape, stride = tuple(tensor.shape), tensor.stride()
     if tensor.is_contiguous():
         yield tensor, ""
@@ -260,7 +266,7 @@ def _nested_form(tensor: torch.Tensor, budget: int) -> Form:
 
 
 def _quantized_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """Yield forms of a quantized tensor, from its dequantized elements."""
+    """Yield forms that quantize the dequantized elements of a tensor."""
     content = shortest_form(tensor.dequantize().contiguous(), budget).text
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         how = f"{tensor.q_scale()!r}, {tensor.q_zero_point()}"
@@ -278,7 +284,7 @@ def _quantized_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
 
 
 def _sparse_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """Yield forms of a sparse tensor: converted from dense, or built of its parts."""
+    """Yield forms of a sparse tensor: converted from dense, or built from its components."""
     parts = _component_tensors(tensor)
     coo = tensor.layout is torch.sparse_coo
     dense = shortest_form(tensor.to_dense().cpu().contiguous(), budget).on(tensor.device)

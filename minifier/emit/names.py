@@ -10,7 +10,7 @@ from fullgraph.minifier.emit.syntax import RESERVED
 
 _LETTERS = ("x", "y", "z", "w")
 _LONG = 20
-"""Characters beyond which a name keeps only its last words."""
+"""Maximum number of characters of a name; a longer one keeps only its last words."""
 
 
 class Names:
@@ -20,7 +20,10 @@ class Names:
         self._taken: set[str] = set()
 
     def argument(self, node: fx.Node) -> str:
-        """Return `weight` for `L_self_modules_fc_parameters_weight_`, `x` for an unnamed input."""
+        """Return a new name for a placeholder: `weight` for `L_self_modules_fc_parameters_weight_`.
+
+        `x`, `y`, … for an input that Dynamo did not name.
+        """
         base = _name_of_placeholder(str(node.target))
         if base in _LETTERS:
             for letter in _LETTERS[_LETTERS.index(base) :]:
@@ -29,15 +32,18 @@ class Names:
         return self._claim_free(base, 2, "")
 
     def local(self, node: fx.Node) -> str:
-        """Return `relu` for `relu_12`, and `relu_1` for the next one."""
+        """Return a new name for a node: `relu` for the first `relu_12`, `relu_1` for the next."""
         return self._claim_free(_identifier(re.sub(r"_\d+$", "", node.name)), 1, "_")
 
     def other(self, base: str) -> str:
-        """Return an unused name like `base`, for a variable that is not a node."""
+        """Return a new name like `base`, for a variable that is not a node."""
         return self._claim_free(_identifier(base), 1, "_")
 
     def _claim_free(self, base: str, first: int, between: str) -> str:
-        """Return `base`, or `base` with the first number that makes it unused, and reserve it."""
+        """Reserve and return `base`, or `base`, `between` and a number if `base` is taken.
+
+        Numbers count from `first`.
+        """
         if base not in self._taken and base not in RESERVED:
             return self._claim(base)
         while f"{base}{between}{first}" in self._taken:
@@ -51,7 +57,7 @@ class Names:
 
 
 def _name_of_placeholder(target: str) -> str:
-    """Return a short name for one of Dynamo's, such as "L_self_modules_fc_parameters_weight_"."""
+    """Return a short name for a placeholder: `weight` for "L_self_parameters_weight_"."""
     member = re.search(r"_(?:parameters|buffers|params)_+(.+?)_*$", target)
     if member is not None:
         return _identifier(member[1] if not member[1][0].isdigit() else "weight")
@@ -67,7 +73,7 @@ def _name_of_placeholder(target: str) -> str:
 
 
 def _identifier(name: str) -> str:
-    """Return a short identifier made of `name`."""
+    """Return `name` as an identifier of at most `_LONG` characters where possible."""
     name = re.sub(r"\W+", "_", name).strip("_")
     while len(name) > _LONG and "_" in name:
         name = name.partition("_")[2]

@@ -1,4 +1,4 @@
-"""What writers of single nodes use of the function that is being written."""
+"""Interface to the function being written, for the writers of single nodes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ class Shared:
     """Imports, definitions and constants shared by the functions of one script."""
 
     imports: set[str] = field(default_factory=set)
+    """Import statements."""
     definitions: dict[str, str] = field(default_factory=dict)
+    """Source of functions and operators, by a key that is unique to each."""
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Constant tensors of the graphs, by their global names."""
     collective: bool = False
+    """Whether a collective is called."""
 
 
 class NodeWriter(ABC):
-    """Interface of a function writer that the writers of single nodes use."""
+    """Interface of a function's writer, for the writers of single nodes."""
 
     shared: Shared
     names: Names

@@ -1,4 +1,4 @@
-"""Elements of a tensor one by one: their bytes, and their shortest spelling."""
+"""Shortest text of each element of a tensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.minifier.graphs import element_bytes
 
 
 def spell_numbers(flat: torch.Tensor) -> list[str]:
-    """Return for each element the shortest spelling that evaluates to it."""
+    """Return for each element of a 1-d tensor the shortest text that evaluates to it."""
     if flat.dtype.is_complex:
         real, imaginary = (spell_numbers(part.contiguous()) for part in (flat.real, flat.imag))
         return [_complex_literal(*pair) for pair in zip(real, imaginary, strict=True)]
@@ -42,7 +42,7 @@ def plain_number(value: Any, dtype: torch.dtype) -> str:
 
 
 def _special_value(value: float) -> str:
-    """Return "torch.nan" or "torch.inf" with its sign; "" for a finite number."""
+    """Return "torch.nan", "torch.inf" or "-torch.inf"; "" for a finite number."""
     if math.isfinite(value):
         return ""
     sign = "-" if math.copysign(1.0, value) < 0 else ""
@@ -50,13 +50,13 @@ def _special_value(value: float) -> str:
 
 
 def _spell_float(text: str) -> str:
-    """Return a float in its usual spelling: 1.0, 3e38, 1e-05."""
+    """Return the text of a float as Python writes it: 1.0, 3e38, 1e-05."""
     text = text.replace("e+", "e")
     return text if any(mark in text for mark in ".e") else f"{text}.0"
 
 
 def _complex_literal(real: str, imaginary: str) -> str:
-    """Return a complex number from the text of its parts."""
+    """Return a complex number as source, from the texts of its parts."""
     if any(mark in real + imaginary for mark in ("nan", "inf", "-0.0")):
         return f"complex({real}, {imaginary})"
     return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"

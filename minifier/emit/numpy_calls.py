@@ -13,7 +13,7 @@ from fullgraph.minifier.emit.node_writer import NodeWriter
 
 
 def write_numpy_call(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.expr:
-    """Return a wrapped call as NumPy source, with tensor operands converted to arrays."""
+    """Return the NumPy call that Dynamo traced as `node`, with its tensors converted to arrays."""
     args = [_array_expression(arg, writer) for arg in node.args]
     kwargs = {key: _array_expression(arg, writer) for key, arg in node.kwargs.items()}
     if call.kind == "attribute":
@@ -28,14 +28,14 @@ def write_numpy_call(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.
     return syntax.call(syntax.path(f"np.{call.name}"), args, kwargs)
 
 
-def is_view_for(node: fx.Node) -> bool:
-    """Return whether a node is Dynamo's form of `x.numpy()`, which `write_numpy_call` restores."""
+def is_to_numpy(node: fx.Node) -> bool:
+    """Return whether a node is a `view_as` that Dynamo traces for `x.numpy()`."""
     same = node.target == "view_as" and len(node.args) == 2 and node.args[0] is node.args[1]
     return same and all(numpy_call(user.target) for user in node.users)
 
 
 def _array_expression(thing: object, writer: NodeWriter) -> ast.expr:
-    """Return an argument as an array: `.numpy()` of a tensor."""
+    """Return an argument as an expression: `x.numpy()` for a tensor `x`."""
     made = writer.value(thing)
     if not isinstance(thing, fx.Node) or numpy_call(thing.target) is not None:
         return made

@@ -16,9 +16,10 @@ from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def collect_operator_sources(name: str) -> tuple[dict[str, str], set[str]]:
-    """Return the source of operator "namespace::name": definitions by title, and import lines.
+    """Return the definitions, by unique key, and import lines of operator "namespace::name".
 
-    Raises Unwritable for an operator that no Python function defines."""
+    Raises Unwritable for an operator that no Python function defines.
+    """
     functions = custom_op_functions(name)
     if not functions:
         raise Unwritable(
@@ -32,9 +33,10 @@ def collect_operator_sources(name: str) -> tuple[dict[str, str], set[str]]:
 
 
 def collect_kernel_sources(function: Callable[..., object]) -> tuple[dict[str, str], set[str]]:
-    """Return the source of a Triton kernel: definitions by title, and import lines.
+    """Return the definitions, by unique key, and import lines of a Triton kernel.
 
-    Raises Unwritable where source is missing."""
+    Raises Unwritable if a source cannot be read.
+    """
     texts: dict[str, str] = {}
     imports = {"import triton"}
     _collect_function(function, texts, imports)
@@ -44,7 +46,7 @@ def collect_kernel_sources(function: Callable[..., object]) -> tuple[dict[str, s
 def _collect_function(
     function: Callable[..., object], texts: dict[str, str], imports: set[str]
 ) -> None:
-    """Add a function's source and everything it names."""
+    """Add a function's source to `texts`, after the globals that it uses; add to `imports`."""
     try:
         text = textwrap.dedent(inspect.getsource(function)).strip()
         tree = ast.parse(text)
@@ -58,7 +60,7 @@ def _collect_function(
 
 
 def _free_names(tree: ast.AST, code: CodeType) -> set[str]:
-    """Return a function's free variables, in body, decorators, defaults and annotations."""
+    """Return the global and free names in a function's body, decorators, defaults, annotations."""
     names = set(code.co_names) | set(code.co_freevars)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -71,7 +73,7 @@ def _free_names(tree: ast.AST, code: CodeType) -> set[str]:
 
 
 def _collect_named(used: str, thing: object, texts: dict[str, str], imports: set[str]) -> None:
-    """Collect the definition or import of a global that a function uses."""
+    """Add the definition or import of the global `used`, whose value is `thing`."""
     if isinstance(thing, ModuleType):
         if thing is not torch:
             tail = "" if thing.__name__ == used else f" as {used}"

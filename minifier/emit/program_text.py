@@ -20,15 +20,15 @@ class ProgramText:
     function: str
     """The source that defines `target` and everything it needs."""
     inputs: str
-    """Statements that assign what `arguments` name."""
+    """Statements that assign the variables in `arguments`."""
     target: str = "f"
-    """An expression for the callable: a function's name, `Model()`."""
+    """Expression for the callable: a function's name, or `Model()`."""
     arguments: tuple[str, ...] = ()
     """Arguments as written in the call: "x", "mask=mask"."""
     imports: tuple[str, ...] = ()
-    """Lines besides `import torch`."""
+    """Import statements besides `import torch`."""
     prelude: str = ""
-    """Statements before the inputs: a process group, a seed."""
+    """Statements that come before the inputs: a process group, a seed."""
     under: tuple[str, ...] = ()
     """Context managers around each call: "torch.no_grad()"."""
     outputs: int | None = None
@@ -37,27 +37,27 @@ class ProgramText:
         "sum(y.sum() for y in torch.utils._pytree.tree_leaves({}) "
         "if isinstance(y, torch.Tensor) and y.requires_grad)"
     )
-    """The scalar whose backward runs, in terms of the result; "" if there is none."""
+    """Scalar on which `backward` is called, with `{}` for the result; "" if there is none."""
     mutates: bool = False
-    """Whether a call changes its inputs, so that each call needs its own."""
+    """Whether a call changes its inputs, so that each call needs new ones."""
     places: Mapping[str, str] = field(default_factory=dict)
-    """Expression for each input by its name in results: "input[2]", or "input" for all."""
+    """Expression of each input, by the input's name in results: "input[2]", or "input" for all."""
     random: bool = False
-    """Whether it draws random numbers, so that each call needs the same seed."""
+    """Whether a call draws random numbers, so that each call needs the same seed."""
     anew: bool = False
-    """Whether calls change what its definitions hold, so that each call needs its own."""
+    """Whether a call changes state of the definitions, so that each call needs them made again."""
     random_inputs: bool = False
-    """Whether the statements of its inputs draw random numbers."""
+    """Whether the statements in `inputs` draw random numbers."""
     tolerance: Tolerance = SCALAR
     """Tolerance for its outputs."""
 
     @property
     def callee(self) -> str:
-        """Return the name by which the program is called."""
+        """The name by which the script calls the program."""
         return self.target if self.target.isidentifier() else "model"
 
     def place(self, where: str) -> str:
-        """Return the expression for an input or a model's tensor, by its name in results."""
+        """Return the expression for an input, parameter or buffer, by its name in results."""
         for name, place in self.places.items():
             if where == name or where.startswith(f"{name}["):
                 return place + where[len(name) :]
@@ -67,7 +67,11 @@ class ProgramText:
         return plain + inside
 
     def container_expression(self, where: str) -> str:
-        """Return the expression for the container of a value: an input's, or the module's names."""
+        """Return the expression that shows the container of the value named `where`.
+
+        For an input, the structure of the container; for a module's attribute, the sorted attribute
+        names.
+        """
         for name, place in self.places.items():
             if where.startswith(f"{name}["):
                 return f"torch.utils._pytree.tree_structure({place})"
@@ -77,14 +81,14 @@ class ProgramText:
         return f"sorted(vars({self._module_expression(path)}))"
 
     def _module_expression(self, path: str) -> str:
-        """The expression for a module inside the model."""
+        """Return the expression for the submodule at `path`."""
         if path and not all(part.isidentifier() for part in path.split(".")):
             return f'{self.callee}.get_submodule("{path}")'
         return f"{self.callee}.{path}".rstrip(".")
 
 
 def _split_path(where: str) -> tuple[str, str, str]:
-    """Split the name of a model's value into module path, name, and the path inside it."""
+    """Split "fc.state[0]" into module path "fc", attribute "state", and subscripts "[0]"."""
     outside, bracket, inside = where.partition("[")
     path, _, name = outside.rpartition(".")
     return path, name, bracket + inside

@@ -23,6 +23,7 @@ def space_definitions(text: str) -> str:
 
 
 def _is_spaced(statement: ast.stmt, previous: ast.stmt) -> bool:
+    """Return whether a blank line belongs between two statements."""
     imports = ast.Import | ast.ImportFrom
     return (
         isinstance(statement, Definition)

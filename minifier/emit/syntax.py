@@ -21,7 +21,7 @@ from fullgraph.compiler.private import public_name
 from fullgraph.minifier.emit.program_text import Unwritable
 
 _WIDTH = 100
-"""Characters of a line."""
+"""Maximum number of characters of a line."""
 
 BINARY: Mapping[str, type[ast.operator]] = {
     "add": ast.Add,
@@ -38,7 +38,7 @@ BINARY: Mapping[str, type[ast.operator]] = {
     "lshift": ast.LShift,
     "rshift": ast.RShift,
 }
-"""Operators by the name of the function in module `operator`."""
+"""Syntax of binary operators, by the name of the function in module `operator`."""
 IN_PLACE = {f"i{name.rstrip('_')}": kind for name, kind in BINARY.items()}
 COMPARISONS: Mapping[str, type[ast.cmpop]] = {
     "eq": ast.Eq,
@@ -65,13 +65,14 @@ RESERVED = (
         *("expected", "got", "compiled", "f", "make_inputs"),
     }
 )
-"""Names that a script uses itself."""
+"""Names that generated variables must not have."""
 
 
 def names(source: str, context: type[ast.expr_context]) -> list[str]:
-    """Return the names that source loads or stores, once per occurrence.
+    """Return the names that `source` loads or stores, once per occurrence.
 
-    Names bound only in comprehensions are left out."""
+    `context` is ast.Load or ast.Store. Names bound by comprehensions are left out.
+    """
     nodes = [*ast.walk(ast.parse(source))]
     targets = [node.target for node in nodes if isinstance(node, ast.comprehension)]
     own = {node for target in targets for node in ast.walk(target)}
@@ -109,7 +110,7 @@ def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.F
 
 
 def operation(function: Callable[..., object], args: list[ast.expr]) -> ast.expr | None:
-    """Return a call of `operator.add` and the like as an operator; None for other functions."""
+    """Return a call of a function of module `operator` as an operator; None for other functions."""
     title = function.__name__
     if len(args) == 2 and title in BINARY:
         return ast.BinOp(args[0], BINARY[title](), args[1])
@@ -125,9 +126,9 @@ def operation(function: Callable[..., object], args: list[ast.expr]) -> ast.expr
 
 
 def value(thing: object, of: Callable[[object], ast.expr | None]) -> ast.expr:
-    """Return a node's argument as an expression; `of` gives the expressions of nodes.
+    """Return a node's argument as an expression. Raises Unwritable.
 
-    Raises Unwritable.
+    `of` returns the expression of a node or tensor, and None for other values.
     """
     made = of(thing)
     if made is not None:
@@ -161,7 +162,7 @@ def value(thing: object, of: Callable[[object], ast.expr | None]) -> ast.expr:
 
 
 def constant(thing: object) -> ast.expr:
-    """Return a value that is no container as an expression. Raises Unwritable."""
+    """Return an object that contains no others as an expression. Raises Unwritable."""
     match thing:
         case enum.Enum():
             return _enum_member(thing)
@@ -191,7 +192,7 @@ def constant(thing: object) -> ast.expr:
 
 
 def _function_path(thing: Callable[..., object]) -> str | None:
-    """Return the dotted name of a standard library function that may occur in graphs."""
+    """Return the name of a function of builtins, `math` or `operator`; None for other functions."""
     title = getattr(thing, "__name__", "")
     for module in (builtins, math, operator):
         if getattr(module, title, None) is thing:
@@ -200,7 +201,7 @@ def _function_path(thing: Callable[..., object]) -> str | None:
 
 
 def _enum_member(thing: enum.Enum) -> ast.expr:
-    """Return a member of an enum of torch as an expression. Raises Unwritable for others."""
+    """Return a member of one of torch's enums as an expression. Raises Unwritable for others."""
     kind = type(thing)
     if not kind.__module__.startswith("torch"):
         raise Unwritable(f"{thing} in the graph cannot be written as Python source.")
@@ -208,7 +209,7 @@ def _enum_member(thing: enum.Enum) -> ast.expr:
 
 
 def _slice_expression(thing: slice, inner: Callable[[object], ast.expr]) -> ast.expr:
-    """Return a slice as syntax."""
+    """Return a slice as an expression; `inner` gives the expressions of its bounds."""
     parts = [
         None if part is None else inner(part) for part in (thing.start, thing.stop, thing.step)
     ]
@@ -234,7 +235,7 @@ def _complex_expression(thing: complex) -> ast.expr:
 
 
 def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) -> bool:
-    """Return whether the last two statements are `name = place` and `name += …` for this place."""
+    """Return whether `body` is `name = place` followed by `name += …`."""
     match body:
         case [
             ast.Assign(targets=[ast.Name(id=taken)], value=ast.Subscript() as source),
@@ -247,7 +248,7 @@ def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) ->
 
 
 def text(tree: ast.AST) -> str:
-    """Return syntax as formatted text: double quotes, `return a, b`, blank lines."""
+    """Return a syntax tree as formatted source: double quotes, `return a, b`, blank lines."""
     lines = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
     return "\n".join(
         _space_nested_functions(
@@ -257,7 +258,7 @@ def text(tree: ast.AST) -> str:
 
 
 def fold_line(line: str) -> str:
-    """Return a long line with the arguments of its longest call on lines of their own."""
+    """Return a line of more than 100 characters with the arguments of its longest call below it."""
     if len(line) <= _WIDTH:
         return line
     try:
@@ -293,7 +294,7 @@ def fold_line(line: str) -> str:
 
 
 def _use_double_quotes(line: str) -> str:
-    """Return a line with double-quoted strings, where they need no escapes."""
+    """Return a line with its strings in double quotes, where that needs no escapes."""
     if "'" not in line:
         return line
     try:
@@ -310,7 +311,7 @@ def _use_double_quotes(line: str) -> str:
 
 
 def _drop_tuple_parentheses(line: str) -> str:
-    """Return `return a, b` for `return (a, b)`, and likewise for assignment targets."""
+    """Return `return a, b` for `return (a, b)`; also drop them in assignment targets."""
     found = re.fullmatch(r"(\s*return )\((.+, .+)\)", line)
     if found is None:
         return line
@@ -322,7 +323,7 @@ def _drop_tuple_parentheses(line: str) -> str:
 
 
 def _space_nested_functions(lines: list[str]) -> list[str]:
-    """Add a blank line after a nested function; drop one at the beginning of a block."""
+    """Add a blank line after each nested function; drop blank lines at a block's beginning."""
     aired: list[str] = []
     nested: list[int] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""A program as the file that calls `minify` makes it, for programs that cannot be rebuilt."""
+"""Source of a program from the file that calls `minify`, for programs that cannot be rebuilt."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _BLOCKS = ("body", "orelse", "finalbody")
 def text_of_call(frame: FrameType) -> str | None:
     """Return source with a `build()` for the call `…(model, inputs)` that `frame` makes.
 
-    It has the statements that ran before the call, and copies of what they import from other files
-    of the user's. None where the call is not the user's, or its source does not tell.
+    It contains the statements that ran before the call, and copies of the definitions that they
+    import from the user's other files. None if the call is not in the user's code, or if its source
+    does not show the program.
     """
     if owner_of(frame.f_code.co_filename) is not Owner.USER:
         return None
@@ -38,7 +39,7 @@ def text_of_call(frame: FrameType) -> str | None:
 
 
 def _find_call(source: Source, frame: FrameType) -> ast.Call | None:
-    """Return the call that a frame is in."""
+    """Return the call expression at which `frame` currently is."""
     where = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     for node in source.parents:
         if isinstance(node, ast.Call):
@@ -49,7 +50,7 @@ def _find_call(source: Source, frame: FrameType) -> ast.Call | None:
 
 
 def _program_arguments(call: ast.Call) -> tuple[str, str] | None:
-    """Return the expressions of the model and of its inputs; None if they are not written out."""
+    """Return the expressions of the model and its inputs; None if the call does not show them."""
     given = dict(zip(("model", "inputs"), call.args, strict=False))
     given |= {one.arg: one.value for one in call.keywords if one.arg}
     if any(isinstance(one, ast.Starred) for one in call.args) or None in {
@@ -67,7 +68,7 @@ def _program_arguments(call: ast.Call) -> tuple[str, str] | None:
 
 
 def _write(source: Source, call: ast.Call, arguments: tuple[str, str], frame: FrameType) -> str:
-    """Return the statements before the call, with a `build()`."""
+    """Return source with the statements before the call, and a `build()` of the two `arguments`."""
     around = list(source.ancestors(call))
     scopes = [node for node in around if isinstance(node, _SCOPE)]
     if len(scopes) > 1 or any(not isinstance(one, ast.FunctionDef) for one in scopes):
@@ -86,7 +87,10 @@ def _write(source: Source, call: ast.Call, arguments: tuple[str, str], frame: Fr
 
 
 def _statements_before(source: Source, call: ast.Call, scope: ast.AST | None) -> Iterator[ast.stmt]:
-    """Yield the statements of a function, or of a compound statement, that come before the call."""
+    """Yield the statements before the call in `scope`, a function, and in the blocks around it.
+
+    None is the module; only blocks inside its statements count.
+    """
     path = [call, *source.ancestors(call)]
     if scope is not None:
         path = path[: path.index(scope) + 1]
@@ -102,7 +106,10 @@ def _statements_before(source: Source, call: ast.Call, scope: ast.AST | None) ->
 def _module_statements(
     source: Source, outer: ast.AST, function: ast.AST | None, names: dict[str, object]
 ) -> Iterator[ast.stmt]:
-    """Yield the statements of a file that ran before the call, without the user's own imports."""
+    """Yield the top-level statements that ran before the call, without imports of user code.
+
+    `outer` is the statement that contains the call, `function` the function around it.
+    """
     called = getattr(function, "name", None)
     for statement in source.tree.body:
         if statement is outer:
@@ -118,7 +125,7 @@ def _module_statements(
 
 
 def _imports_of_user(statement: ast.stmt, names: dict[str, object]) -> bool:
-    """Return whether a statement imports from the user's files, or from the future."""
+    """Return whether a statement imports user code, or from `__future__`."""
     if isinstance(statement, ast.ImportFrom):
         package = str(names.get("__package__") or "").split(".")
         outside = package[: len(package) - statement.level + 1] if statement.level else []
@@ -130,9 +137,10 @@ def _imports_of_user(statement: ast.stmt, names: dict[str, object]) -> bool:
 
 
 def _with_definitions(source: Source, text: str, frame: FrameType) -> str:
-    """Return a text after the definitions of what it reads and does not bind."""
+    """Return `text` preceded by definitions of the names that it reads and does not bind."""
 
     def refuse(value: object) -> str | None:
+        """Raise Unwritable: an object that other code made cannot be rebuilt."""
         raise Unwritable(f"A {type(value).__qualname__} is made elsewhere.")
 
     sources = Sources(lambda value: Spelling(sources.name, refuse).of(value))
@@ -151,7 +159,7 @@ def _with_definitions(source: Source, text: str, frame: FrameType) -> str:
 
 
 def _defined(text: str) -> set[str]:
-    """Return the names that the statements of a module define or import."""
+    """Return the names that the functions, classes and imports in `text` bind."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):

@@ -1,4 +1,4 @@
-"""Recover the arguments of a constructor from the object it made."""
+"""Recover the constructor arguments of an object from the object."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from fullgraph.minifier.extract.sharing import SharedObjects
 from fullgraph.minifier.extract.true_types import attributes_of, has_type, is_module
 
 Arguments = dict[str, tuple[object, bool]]
-"""By parameter: the value, and whether it is passed by keyword."""
+"""By parameter name: the argument, and whether it is passed by keyword."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _TRIES, _SEEN, _SECONDS = 2000, 10, 3.0
+"""Maximum number of tries, of guesses for one argument, and of seconds for all tries."""
 _OMIT = object()
+"""Stands for an argument that is not passed."""
 _CONTAINERS = (tuple, list, dict, set, frozenset, deque, str, bytes, int, float, complex)
-"""Types that have content besides attributes."""
+"""Types whose objects have content besides their attributes."""
 _DEPTH = 6
 """Depth to which nested containers and closures are compared."""
 
@@ -35,14 +37,15 @@ _DEPTH = 6
 def find_constructor_arguments(value: object) -> Arguments | None:
     """Return constructor arguments that reproduce the structure of `value`; None if none are found.
 
-    They are read from the attributes of the same names; the rest is guessed among the numbers that
-    the object holds. Each choice is tried on the meta device, a user's class in a child process.
+    An argument is read from the attribute of the same name, or else guessed among the numbers that
+    the object holds. Each choice is tried on the meta device, in a child process if the class is
+    the user's.
     """
     kind = type(value)
     wanted, places = structure_of(value), SharedObjects([value]).places
 
     def find_choice(say: Callable[[object], None]) -> int | None:
-        """Return the index of the first choice that reproduces the structure."""
+        """Return the number of the first choice of arguments that reproduces the structure."""
         start = time.monotonic()
         for number, choice in enumerate(itertools.islice(_argument_choices(value), _TRIES)):
             if time.monotonic() - start > _SECONDS:
@@ -66,7 +69,7 @@ def find_constructor_arguments(value: object) -> Arguments | None:
 
 
 def _construct(value: object, choice: Arguments) -> object:
-    """Construct an object like `value` on the meta device, from chosen arguments."""
+    """Return an object like `value`, made on the meta device from the arguments `choice`."""
     positional = [each for each, keyword in choice.values() if not keyword]
     named = {name: each for name, (each, keyword) in choice.items() if keyword}
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
@@ -77,7 +80,7 @@ def _construct(value: object, choice: Arguments) -> object:
 
 
 def _argument_choices(value: object) -> Iterator[Arguments]:
-    """Yield likely constructor arguments, the likeliest first."""
+    """Yield choices of constructor arguments for `value`, the likeliest first."""
     parameters = _constructor_parameters(type(value))
     if parameters is None:
         return
@@ -88,7 +91,7 @@ def _argument_choices(value: object) -> Iterator[Arguments]:
 
 
 def _parameter_options(value: object, parameter: inspect.Parameter) -> Sequence[object]:
-    """Return likely values of one parameter, the likeliest first."""
+    """Return likely arguments for one parameter, the likeliest first."""
     known, argument = _known_argument(value, parameter)
     default = parameter.default
     if known:
@@ -104,7 +107,7 @@ def _parameter_options(value: object, parameter: inspect.Parameter) -> Sequence[
 
 
 def _combinations(options: Sequence[Sequence[object]], total: int) -> Iterator[tuple[object, ...]]:
-    """Yield combinations of one option each, whose indices add up to `total`."""
+    """Yield the combinations of one option per parameter whose positions add up to `total`."""
     if not options:
         if total == 0:
             yield ()
@@ -115,7 +118,7 @@ def _combinations(options: Sequence[Sequence[object]], total: int) -> Iterator[t
 
 
 def _bind_arguments(parameters: Sequence[inspect.Parameter], chosen: Sequence[object]) -> Arguments:
-    """Return chosen arguments by name, each with whether it is passed by keyword."""
+    """Return the chosen arguments by parameter name, each with whether it is passed by keyword."""
     found: Arguments = {}
     skipped = False
     for parameter, argument in zip(parameters, chosen, strict=True):
@@ -129,7 +132,10 @@ def _bind_arguments(parameters: Sequence[inspect.Parameter], chosen: Sequence[ob
 
 
 def _constructor_parameters(kind: type) -> list[inspect.Parameter] | None:
-    """Return the parameters of a constructor; those of a base if it forwards everything."""
+    """Return the parameters of a class's constructor; None if they are unknown.
+
+    Those of a base class if the constructor only has `*args` and `**kwargs`.
+    """
     for base in kind.__mro__:
         try:
             parameters = list(inspect.signature(base).parameters.values())
@@ -143,9 +149,9 @@ def _constructor_parameters(kind: type) -> list[inspect.Parameter] | None:
 
 
 def _plain_guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[object]:
-    """Return candidates for an argument among the plain values that `value` and its parts hold.
+    """Return guesses of type `kind` for an argument, from the attributes of `value` and its parts.
 
-    Those with a similar name come first, then the most frequent.
+    Values of attributes with a similar name come first, then the most frequent ones.
     """
     if kind is bool:
         return [False, True]
@@ -171,7 +177,7 @@ def _plain_guesses(value: object, parameter: inspect.Parameter, kind: type) -> l
 
 
 def _known_argument(value: object, parameter: inspect.Parameter) -> tuple[bool, object]:
-    """Return whether an argument is known, and its value."""
+    """Return whether an attribute shows the argument for a parameter, and the argument."""
     name, own = parameter.name, attributes_of(value)
     if is_module(value):
         own = {**own, **value._parameters, **value._buffers, **value._modules}
@@ -191,7 +197,10 @@ def _known_argument(value: object, parameter: inspect.Parameter) -> tuple[bool, 
 
 
 def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
-    """Return the dtype and device to which a whole module was moved; None for the default."""
+    """Return the dtype and device to which a module was moved as a whole.
+
+    None stands for float32, for "cpu", and for mixed dtypes or devices.
+    """
     tensors = [*module.parameters(), *module.buffers()]
     dtypes = {t.dtype for t in tensors if t.is_floating_point()}
     devices = {str(t.device) for t in tensors}
@@ -204,7 +213,7 @@ def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
 
 
 def structure_of(value: object) -> object:
-    """Return what a constructor determines: classes, plain attributes and shapes."""
+    """Return what a constructor determines of an object: classes, plain attributes, shapes."""
     if is_module(value):
         return [
             (path, type(module), _comparable_attributes(vars(module)), _tensor_metadata(module))
@@ -215,7 +224,7 @@ def structure_of(value: object) -> object:
 
 
 def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
-    """Return the attributes that a constructor sets, in comparable form."""
+    """Return the attributes that a constructor sets, with values that `==` can compare."""
     return {
         name: _comparable_value(each)
         for name, each in held.items()
@@ -226,7 +235,7 @@ def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
 
 
 def _comparable_value(value: object, depth: int = 0) -> object:
-    """Return a value in a form that is equal for equal objects; else its type."""
+    """Return `value` in a form that `==` can compare; its type if there is no such form."""
     if depth > _DEPTH:
         return type(value)
     if has_type(value, tuple, list, deque):
@@ -243,14 +252,14 @@ def _comparable_value(value: object, depth: int = 0) -> object:
 
 
 def _comparable_function(function: FunctionType, depth: int) -> object:
-    """Return a function's code, with the defaults and the closure in comparable form."""
+    """Return a function's code, defaults and closure in a form that `==` can compare."""
     cells = [cell for cell in function.__closure__ or () if not _is_empty(cell)]
     held = [cell.cell_contents for cell in cells]
     return function.__code__, _comparable_value([function.__defaults__, *held], depth)
 
 
 def _is_empty(cell: CellType) -> bool:
-    """Return whether a closure cell has no content yet."""
+    """Return whether a closure cell has not been assigned yet."""
     try:
         return cell.cell_contents is cell
     except ValueError:
@@ -258,13 +267,13 @@ def _is_empty(cell: CellType) -> bool:
 
 
 def _tensor_metadata(module: nn.Module) -> dict[str, object]:
-    """Return dtype and shape of a module's own parameters and buffers."""
+    """Return the dtype and shape of each parameter and buffer of a module, without its children."""
     held = {**module._parameters, **module._buffers}
     return {name: t if t is None else (t.dtype, tuple(t.shape)) for name, t in held.items()}
 
 
 def are_equal(one: object, other: object) -> bool:
-    """Return whether two arguments are the same; tensors by identity."""
+    """Return whether two arguments are equal; tensors are only if they are the same object."""
     if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
         return one is other
     try:

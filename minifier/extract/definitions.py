@@ -1,4 +1,4 @@
-"""Source that defines live functions and classes with everything they reach."""
+"""Definitions of live functions and classes, with everything that they use."""
 
 from __future__ import annotations
 
@@ -32,32 +32,35 @@ _ALIASES = {
     "torch.nn.functional": "F",
     "numpy": "np",
 }
-"""Customary aliases of modules."""
+"""Usual aliases of modules in imports."""
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+"""Types whose values are written as literals."""
 _KEPT = (*keyword.kwlist, "build")
+"""Names that no definition may have."""
 _CONTAINERS = (tuple, list, dict, set, frozenset)
 
 
 @dataclass(eq=False)
 class Sources:
-    """Definitions of a script, each written once, after those it depends on."""
+    """Definitions of a script, each written once, after those that it depends on."""
 
     spell: Callable[[object], str]
-    """Expression for an object without a name. Raises Unwritable."""
+    """Returns an expression for an object that has no name. Raises Unwritable."""
     imports: dict[str, str] = field(default_factory=dict)
-    """Import lines, by the name they bind."""
+    """Import lines, by the name that each binds."""
     texts: list[str] = field(default_factory=list)
-    """Definitions, in an order in which they can run."""
+    """Definitions, in the order in which they can run."""
     future: bool = False
-    """Whether some source relied on annotations that are not evaluated."""
+    """Whether a copied file has `from __future__ import annotations`."""
     _bound: dict[str, object] = field(default_factory=dict)
+    """Objects by the name that they have in the script."""
     _pieces: dict[tuple[object, ...], str] = field(default_factory=dict)
-    """Names by file, line and closure cells."""
+    """Names of the copied definitions, by file, line and closure cells."""
 
     def name(self, thing: object) -> str | None:
-        """Return the script's name for a module, class or function; None for other objects.
+        """Return the script's name for a module, class or function; define or import it if needed.
 
-        Raises Unwritable where its source is not available.
+        None for other objects. Raises Unwritable if its source cannot be read.
         """
         if isinstance(thing, ModuleType):
             return self._import_module(thing)
@@ -68,20 +71,21 @@ class Sources:
         return None
 
     def define_names(self, text: str, names: Mapping[str, object]) -> str:
-        """Return `text` with these of its global names defined in the script.
+        """Return `text` after defining in the script those of its global names that are in `names`.
 
-        Raises Unwritable."""
+        The text is changed where a definition needs another name. Raises Unwritable.
+        """
         self._bound.update((name, None) for name in global_names(text) - names.keys())
         return self._define_globals(text, names, {})
 
     def reserve_name(self, stem: str, thing: object) -> str:
-        """Return an unused name for a variable of the script, reserved for `thing`."""
+        """Return an unused name like `stem` for a variable of the script, reserved for `thing`."""
         name = self._unused_name(stem, thing)
         self._bound[name] = thing
         return name
 
     def text(self) -> str:
-        """Return imports and definitions."""
+        """Return the source of all imports and definitions."""
         lines = ["from __future__ import annotations\n"] if self.future else []
         imports = sorted(self.imports.values(), key=lambda line: (line.startswith("from"), line))
         return "\n".join([*lines, *imports, "", *self.texts])
@@ -89,7 +93,7 @@ class Sources:
     # Classes and functions.
 
     def _name_or_define(self, thing: object) -> str | None:
-        """Return the name of a class or function in the script, after importing or copying it."""
+        """Return the script's name for a class or function; import or define it if needed."""
         title = getattr(thing, "__name__", "")
         if title in vars(builtins) and vars(builtins)[title] is thing:
             return str(title)
@@ -106,7 +110,10 @@ class Sources:
         return self._copy_definition(place, thing)
 
     def _import_object(self, thing: object) -> str | None:
-        """Return a library's name, written out from an imported module."""
+        """Return an expression for a library's object, such as `F.gelu`; add the import.
+
+        None if the object cannot be imported.
+        """
         for path, alias in _ALIASES.items():
             library = sys.modules.get(path)
             title = getattr(thing, "__name__", "")
@@ -125,7 +132,7 @@ class Sources:
         return self._bind(head, value, f"from {module} import {head}") + title[len(head) :]
 
     def _import_module(self, module: ModuleType) -> str | None:
-        """Return the name under which the script imports a module; None for the user's own."""
+        """Return the name by which the script imports a module; None for user modules."""
         if is_user_object(module):
             return None
         path = module.__name__
@@ -139,13 +146,16 @@ class Sources:
         return path
 
     def _bind_import(self, name: str, line: str, thing: object) -> None:
-        """Record an import line, and the object that its name is bound to."""
+        """Record the import line that binds `name` to `thing`."""
         self.imports[line if "." in line else name] = line
         if "." not in line:
             self._bound[name] = thing
 
     def _bind(self, name: str, thing: object, line: str) -> str:
-        """Bind a name by an import, under another name if it is taken."""
+        """Import `thing` by `line`, which binds `name`, and return the name it gets.
+
+        It gets another name if that one is taken.
+        """
         free = self._unused_name(name, thing)
         if free not in self._bound:
             self._bound[free] = thing
@@ -153,7 +163,7 @@ class Sources:
         return free
 
     def _unused_name(self, name: str, thing: object) -> str:
-        """Return `name`, or a similar one that is not taken."""
+        """Return `name`, or `name` and a number if another object than `thing` has it."""
         free, number = name, 2
         while free in _KEPT or (free in self._bound and self._bound[free] is not thing):
             free, number = f"{name}_{number}", number + 1
@@ -162,7 +172,10 @@ class Sources:
     # Pieces of source.
 
     def _copy_definition(self, place: Origin, thing: object, wanted: str = "") -> str:
-        """Copy a definition after what it needs; return its name in the script."""
+        """Copy a definition into the script after all that it uses; return its name there.
+
+        `wanted` is the name of a definition that has none itself, such as a lambda.
+        """
         start = first_line(place.node)
         key: tuple[object, ...] = place.source.file, start, *_cells_of(thing)
         if key in self._pieces and not isinstance(place.node, ast.Lambda):
@@ -184,7 +197,11 @@ class Sources:
     def _define_globals(
         self, text: str, names: Mapping[str, object], renamed: dict[str, str]
     ) -> str:
-        """Return `text` with its global names defined in the script and renamed accordingly."""
+        """Return `text` after defining its global names, with their names in the script.
+
+        `names` are the values of the global names; `renamed` maps names to those they have in the
+        script.
+        """
         tree = ast.parse(text)
         edits: list[tuple[ast.expr, str]] = []
         for name in sorted(global_names(text)):
@@ -210,8 +227,7 @@ class Sources:
     def _define_through(
         self, tree: ast.AST, name: str, module: ModuleType
     ) -> Iterator[tuple[ast.expr, str]]:
-        """Yield the attribute accesses on a user's module, each with the name of what it
-        reaches."""
+        """Define what `tree` uses of a user's module; yield each use with the new name."""
         outer = {n.value: n for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
         for node in ast.walk(tree):
             if not isinstance(node, ast.Name) or node.id != name:
@@ -226,7 +242,10 @@ class Sources:
             yield at, self._define_global(attribute.attr, value, vars(holder))
 
     def _define_global(self, name: str, value: object, names: Mapping[str, object]) -> str:
-        """Define a global name of the user's code in the script."""
+        """Define a global in the script and return its name there.
+
+        `value` is the object and `names` are the globals of the user's module.
+        """
         if self._bound.get(name, self) is value:
             return name
         if isinstance(value, ModuleType):
@@ -253,13 +272,13 @@ class Sources:
         return self._assign_global(name, value, self.name(value) or self.spell(value))
 
     def _require_name(self, name: str, own: str | None) -> str:
-        """Return `own`; raise Unwritable if it is None."""
+        """Return `own`; raise Unwritable for `name` if it is None."""
         if own is None:
             raise Unwritable(f"{name} has no name that a script could have.")
         return own
 
     def _assign_global(self, name: str, value: object, text: str) -> str:
-        """Assign `text` to an unused global like `name` and return that."""
+        """Assign the expression `text` to an unused global like `name`, and return that global."""
         if self._bound.get(text, self) is value:  # it has a variable already
             return text
         free = self._unused_name(name, value)
@@ -269,7 +288,7 @@ class Sources:
         return free
 
     def _copy_registrations(self, place: Origin, name: str) -> None:
-        """Copy the module's statements that register something with the copied definition."""
+        """Copy the statements of a module that register something with the definition `name`."""
         for statement in place.source.tree.body:
             if _registers_with(statement, name):
                 key = place.source.file, first_line(statement)
@@ -280,14 +299,14 @@ class Sources:
 
 
 def _cells_of(thing: object) -> list[int]:
-    """Return the ids of a function's closure cells: functions made by one `def` may differ."""
+    """Return the ids of a function's closure cells; functions of one `def` may differ in them."""
     function = unwrap_function(thing)
     cells = getattr(function, "__closure__", None) if isinstance(function, FunctionType) else None
     return [id(cell) for cell in cells or ()]
 
 
 def _is_constant(value: object) -> bool:
-    """Return whether a value is plain data with fewer than 100 items."""
+    """Return whether a value can be written as a literal, with fewer than 100 items."""
     if isinstance(value, _CONTAINERS) and type(value) in _CONTAINERS:
         inner = value.values() if isinstance(value, dict) else value
         return all(map(_is_constant, inner)) and len(value) < 100
@@ -309,7 +328,7 @@ def _registers_with(statement: ast.stmt, name: str) -> bool:
 def _imported_from(
     statement: ast.Import | ast.ImportFrom, names: Mapping[str, object]
 ) -> ModuleType | None:
-    """Return the module from which a statement imports names."""
+    """Return the module from which a statement imports names; None for `import a.b`."""
     if isinstance(statement, ast.Import):
         return None
     package = str(names.get("__package__") or "").split(".")
@@ -318,7 +337,7 @@ def _imported_from(
 
 
 def _original_name(statement: ast.Import | ast.ImportFrom, name: str) -> str:
-    """Return an imported name's name in its own module."""
+    """Return the name that an imported name has in its own module."""
     return next(a.name for a in statement.names if (a.asname or a.name) == name)
 
 
@@ -340,7 +359,7 @@ def _import_line(path: str, name: str) -> str:
 
 
 def _import_path(thing: object) -> str | None:
-    """Return the "module:name" that imports a library's object; None if there is none."""
+    """Return "module:name" from which a library's object can be imported; None if there is none."""
     public = public_name(thing) if callable(thing) else None
     if public is not None and not public.startswith("torch.ops."):
         module, _, title = public.rpartition(".")
@@ -358,7 +377,7 @@ def _import_path(thing: object) -> str | None:
 
 
 def _is_reachable(path: str) -> bool:
-    """Return whether `import torch` alone makes a dotted path available."""
+    """Return whether a dotted path exists after `import torch` alone."""
     value: object = torch
     for part in path.split(".")[1:]:
         value = getattr(value, part, None)
@@ -366,7 +385,7 @@ def _is_reachable(path: str) -> bool:
 
 
 def _splice(text: str, edits: Sequence[tuple[ast.expr, str]]) -> str:
-    """Return `text` with expressions replaced by source."""
+    """Return `text` with each of the expressions replaced by new source."""
     lines = [line.encode() for line in text.split("\n")]
     for node, new in sorted(edits, key=lambda e: (-e[0].lineno, -e[0].col_offset)):
         line, end = node.lineno - 1, (node.end_lineno or node.lineno) - 1

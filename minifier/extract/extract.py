@@ -1,4 +1,4 @@
-"""A live program as standalone Python source: `build()` returns it and its inputs."""
+"""A live program as standalone Python source: a `build()` that returns it and its inputs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from fullgraph.minifier.extract.sharing import SharedObjects
 from fullgraph.minifier.extract.true_types import attributes_of, has_type, is_module
 
 _INTERNAL = frozenset(vars(nn.Module()))
-"""Attributes that every module has."""
+"""Names of the attributes that every module has."""
 _SECONDS = 20.0
-"""Time limit for running a text to see what it shares."""
+"""Time limit, in seconds, for running a text to find the objects that it shares."""
 
 
 def standalone(
@@ -43,9 +43,9 @@ def standalone(
 ) -> str:
     """Return source with a `build()` that returns an equivalent of `target` and its inputs.
 
-    It imports nothing of the user's: classes and functions are copied with everything they reach.
-    Modules are made by their constructors where the arguments can be recovered. Weights and inputs
-    are drawn from a seed, or keep their values with `exact`. Raises Unwritable.
+    It imports no user code: classes and functions are copied with everything that they use. Modules
+    are made by their constructors if the arguments can be recovered. Weights and inputs are random,
+    from a seed, or keep their values with `exact`. Raises Unwritable.
     """
     roots = (target, tuple(args), dict(kwargs or {}))
     shared = SharedObjects(roots)
@@ -60,7 +60,10 @@ def _write(
     exact: bool,
     shared: SharedObjects | None,
 ) -> str:
-    """Return the source; with `shared`, objects in several places are one there, too."""
+    """Return the source with `build()`; `roots` are the target, args and kwargs.
+
+    With `shared`, these objects are made once and assigned to variables.
+    """
     flat, cyclic = False, dict[int, object]()
     while True:
         writer = _BuildWriter(exact, shared, flat, cyclic)
@@ -74,9 +77,10 @@ def _write(
 
 
 def _sharing_of(text: str) -> frozenset[frozenset[str]] | None:
-    """Return where a text's program holds shared objects; None if it cannot run."""
+    """Return the places of the shared objects in a text's program; None if it cannot run."""
 
     def run(_: object) -> frozenset[frozenset[str]]:
+        """Return the places of the shared objects, in a child process."""
         module = sys.modules["program"] = ModuleType("program")
         exec(compile(text, "program.py", "exec", dont_inherit=True), vars(module))
         model, inputs = module.build()
@@ -88,9 +92,10 @@ def _sharing_of(text: str) -> frozenset[frozenset[str]] | None:
 
 
 def from_builder(build: Callable[[], object]) -> str:
-    """Return source that defines a live `build` function with everything it reaches.
+    """Return source that defines a live `build` function and everything that it uses.
 
-    Raises Unwritable."""
+    Raises Unwritable.
+    """
     writer = _BuildWriter(exact=False)
     name = writer.sources.name(build)
     if name is None:
@@ -100,10 +105,11 @@ def from_builder(build: Callable[[], object]) -> str:
 
 
 def from_file(path: str, name: str = "build") -> str:
-    """Return a file's text with a `build()` for what `name` names in it.
+    """Return a file's text with a `build()` for the object called `name` in it.
 
-    That is a builder, or a module, class or function whose inputs are `NAME_inputs`, `inputs` or
-    those of the file's own `build()`. Raises FullgraphError."""
+    The object is a function called `build_…`, or a module, class or function whose inputs are
+    `NAME_inputs`, `inputs` or the inputs from the file's own `build()`. Raises FullgraphError.
+    """
     text = Path(path).read_text()
     kinds = _assigned_names(ast.parse(text))
     if name == "build" and "build" in kinds:
@@ -126,7 +132,7 @@ def from_file(path: str, name: str = "build") -> str:
 
 
 def _assigned_names(tree: ast.Module) -> dict[str, type[ast.stmt]]:
-    """Return the top-level names of a file, each with the kind of statement that binds it."""
+    """Return the top-level names of a file, each with the type of statement that binds it."""
     found: dict[str, type[ast.stmt]] = {}
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
@@ -148,8 +154,11 @@ class _BuildWriter:
         flat: bool = False,
         cyclic: Mapping[int, object] | None = None,
     ) -> None:
-        """`flat` writes the statements among the definitions, which may need what they make; a
-        constructor's arguments would need `cyclic` objects, by id, themselves."""
+        """With `flat`, statements are written among the definitions instead of in `build`.
+
+        That is needed if a definition uses an object that they make. `cyclic` are objects, by id,
+        whose constructor arguments would contain the object itself.
+        """
         self.cyclic = cyclic or {}
         self.exact, self.flat = exact, flat
         self.shared_objects = shared
@@ -158,15 +167,17 @@ class _BuildWriter:
             self.sources.name, self._construction, place=self._place, exact=exact
         )
         self.lines: list[str] = self.sources.texts if flat else []
-        """The statements of `build`, or of the module."""
+        """The statements of `build`, or with `flat` those of the module."""
         self.shared: set[int] = set()
-        """Modules that are in more than one place, by id."""
+        """Ids of the modules that have more than one parent."""
         self.made: dict[int, tuple[object, str]] = {}
-        """Objects that have a variable, held so that their ids stay their own; "" while one is
-        being written."""
+        """Objects that have a variable, by id, with its name; "" while the object is being written.
+
+        The object is kept alive so that its id stays unique.
+        """
 
     def text(self, model: str, inputs: str) -> str:
-        """Return the script: definitions, and a `build` that returns model and inputs."""
+        """Return the script: definitions, and a `build` that returns these two expressions."""
         body = [*([] if self.flat else self.lines), f"return {model}, {inputs}"]
         if any("torch." in line or "nn." in line for line in (*body, *self.lines)):
             self.sources.name(torch)
@@ -177,7 +188,7 @@ class _BuildWriter:
         return space_definitions(f"{self.sources.text()}\ndef build():\n{indented}\n")
 
     def model(self, target: object) -> str:
-        """Return the first value that `build` returns."""
+        """Write the statements that make `target`, and return its expression."""
         holder = getattr(target, "__self__", None)
         if inspect.ismethod(target) and holder is not None:
             return f"{self.model(holder)}.{target.__name__}"
@@ -198,7 +209,7 @@ class _BuildWriter:
         return name
 
     def inputs(self, target: Any, args: Sequence[object], kwargs: dict[str, object]) -> str:
-        """Return the second value that `build` returns: a tuple, or a dict of keyword arguments."""
+        """Return the expression of the inputs: a tuple, or a dict if some are passed by keyword."""
         if kwargs:
             function = target.forward if is_module(target) else target
             bound = inspect.signature(function).bind(*args, **kwargs)
@@ -212,7 +223,10 @@ class _BuildWriter:
         return self.spelling.of(tuple(args))
 
     def _spell(self, value: object) -> str:
-        """Return an expression for a value that a definition needs."""
+        """Return an expression for a value that a definition uses.
+
+        Raises _NeededByDefinition if only the statements of `build` make the value.
+        """
         before = len(self.lines)
         text = self.spelling.of(value)
         variables = {name for _, name in self.made.values() if name}
@@ -222,7 +236,7 @@ class _BuildWriter:
         return text
 
     def _place(self, value: object) -> str | None:
-        """Return the variable of a container or tensor that several objects hold."""
+        """Return the variable of a container or tensor that objects share; None if not shared."""
         if self.shared_objects is None or value not in self.shared_objects:
             return None
         if id(value) in self.made:
@@ -238,7 +252,10 @@ class _BuildWriter:
         return name
 
     def _construction(self, value: object) -> str | None:
-        """Return a constructor call for an object; None if no arguments reproduce it."""
+        """Return an expression for an object: its variable, or a call that makes it.
+
+        None if the object cannot be rebuilt.
+        """
         known = self.made.get(id(value))
         if known is not None:
             if not known[1]:
@@ -263,7 +280,10 @@ class _BuildWriter:
         return made
 
     def _by_hand(self, value: object) -> str:
-        """Create an object without calling its constructor, attribute by attribute."""
+        """Write statements that make an object without its constructor; return its variable.
+
+        Its attributes are assigned one by one.
+        """
         kind = self.spelling.of(type(value))
         name = self._assign_variable(value, self._empty(value, kind))
         self._fill(value, name)
@@ -299,14 +319,17 @@ class _BuildWriter:
         return f"{base.__name__}.__new__({kind}, {self.spelling.of(_PLAIN_COPY[base](value))})"
 
     def _fill(self, value: Any, name: str) -> None:
-        """Write the statement that gives a derived list, dict or set its content."""
+        """Write the statement that fills an object derived from list, dict or set."""
         for base, method in ((dict, "update"), (list, "extend"), (set, "update")):
             content = _PLAIN_COPY[base](value) if has_type(value, base) else None
             if content:
                 self.lines.append(f"{base.__name__}.{method}({name}, {self.spelling.of(content)})")
 
     def _assign_variable(self, value: object, made: str) -> str:
-        """Bind `made` to a variable named after its type."""
+        """Assign the expression `made` to a variable named after the type of `value`.
+
+        Returns the variable's name.
+        """
         stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(value).__name__).lower().strip("_")
         name = self.sources.reserve_name(stem, value)
         self.lines.append(f"{name} = {made}")
@@ -315,11 +338,11 @@ class _BuildWriter:
 
 
 class _NeededByDefinition(Exception):
-    """Raised where a class or function needs an object that only `build` would make."""
+    """Raised when a class or function needs an object that the statements of `build` make."""
 
 
 class _RefersToItself(Exception):
-    """Raised where an object's constructor would need the object itself."""
+    """Raised when an object's constructor arguments would contain the object itself."""
 
     def __init__(self, value: object) -> None:
         super().__init__()
@@ -338,13 +361,13 @@ _PLAIN_COPY: Mapping[type, Callable[[Any], object]] = {
     set: lambda value: set(set.__iter__(value)),
     dict: lambda value: dict(dict.items(value)),
 }
-"""The content of a builtin type's object, whatever a derived class overrides."""
+"""Functions that return an object's content as a builtin type, whatever its class overrides."""
 _CONTENT = tuple(_PLAIN_COPY)[:7]
-"""Immutable types, whose content is given to `__new__`."""
+"""Immutable types, whose content `__new__` takes."""
 
 
 def _is_rebuildable(kind: type) -> bool:
-    """Return whether objects of a class are attributes and content that can be assigned."""
+    """Return whether the state of a class's objects is all in attributes, which can be assigned."""
     return "__dict__" in dir(kind) or any("__slots__" in vars(base) for base in kind.__mro__[:-1])
 
 
@@ -360,7 +383,10 @@ def _shared_modules(module: nn.Module) -> set[int]:
 
 
 def _mode_statements(module: nn.Module) -> list[str]:
-    """Return statements that set train or eval mode where it differs from the parent module's."""
+    """Return statements that set train or eval mode of modules that differ from their parent.
+
+    `{}` stands for the module's variable.
+    """
     found = []
     modes = {"": module.training}
     for path, child in module.named_modules():
@@ -372,7 +398,7 @@ def _mode_statements(module: nn.Module) -> list[str]:
 
 
 def _freeze_statements(module: nn.Module) -> list[str]:
-    """Return statements that turn off grad for parameters that do not require it."""
+    """Return statements for the parameters that do not require grad, with `{}` for the module."""
     frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
     floating = [p for p in module.parameters() if p.is_floating_point()]
     if frozen and len(frozen) == len(floating):
@@ -381,7 +407,7 @@ def _freeze_statements(module: nn.Module) -> list[str]:
 
 
 def _value_statements(module: nn.Module) -> list[str]:
-    """Return statements that assign the values of parameters and buffers."""
+    """Return statements that set the values of parameters and buffers, with `{}` for the module."""
     named: list[tuple[str, str, torch.Tensor]] = [
         *(("parameter", *one) for one in module.named_parameters()),
         *(("buffer", *one) for one in module.named_buffers()),

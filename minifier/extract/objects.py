@@ -1,4 +1,4 @@
-"""Live objects as Python source: plain values, containers, tensors, modules by constructor."""
+"""Live objects as Python expressions: plain values, containers, tensors, modules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fullgraph.minifier.extract import constructor_arguments as constructing
 from fullgraph.minifier.extract.true_types import has_type, is_module
 
 SHORT = 60
-"""Characters of an exact literal; a longer tensor is drawn at random instead."""
+"""Maximum number of characters of an exact literal; a longer tensor becomes random numbers."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 _DISPLAYED = (tuple, list, set, frozenset, dict, slice, deque, OrderedDict, defaultdict, Counter)
@@ -32,10 +32,11 @@ _SAID_BY_REPR = (torch.dtype, torch.memory_format, torch.layout, torch.Size, ran
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 Name = Callable[[object], str | None]
+"""Returns an expression for an object; None if it has none for it."""
 
 
 class Spelling:
-    """Writer of objects as source expressions, given the names that a script knows."""
+    """Writer of objects as source expressions, which uses the names that the script defines."""
 
     def __init__(
         self,
@@ -45,10 +46,12 @@ class Spelling:
         place: Name = lambda value: None,
         exact: bool = False,
     ) -> None:
-        """`name` returns the name of a class, function or module; `construction` an expression for
-        an object that only its maker can build; `place` the variable of a container or tensor that
-        several objects hold. They return None for what they do not know. With `exact`, tensors
-        keep their values at any length."""
+        """The functions return an expression for an object, or None for other objects.
+
+        `name` is for classes, functions and modules; `construction` for objects that only their
+        maker can rebuild; `place` returns the variable of a container or tensor that several
+        objects share. With `exact`, tensors of any length keep their values.
+        """
         self.name, self.construction, self.place, self.exact = name, construction, place, exact
 
     def of(self, value: object) -> str:
@@ -62,7 +65,7 @@ class Spelling:
         return text if value.training else f"{text}.eval()"
 
     def _spell_value(self, value: object) -> str:
-        """Return an expression for a value that has no name in the script yet."""
+        """Return an expression for a value; that of a module lacks device, dtype and eval mode."""
         if has_type(value, enum.Enum):
             return f"{self._spell_name(type(value))}.{value.name}"
         if has_type(value, *_SAID_BY_REPR):
@@ -95,7 +98,7 @@ class Spelling:
         return known
 
     def content(self, value: Any) -> str:
-        """Return a tensor or a builtin container as an expression that makes a new one."""
+        """Return an expression that makes a new tensor or builtin container."""
         return (
             self._spell_tensor(value)
             if has_type(value, torch.Tensor)
@@ -103,7 +106,7 @@ class Spelling:
         )
 
     def _named(self, value: object) -> str | None:
-        """Return the script's name for an object that has one; a proxy has none."""
+        """Return the script's name for an object; None if it has none or is a proxy."""
         return None if type(value) is not value.__class__ else self.name(value)
 
     def _spell_name(self, value: object) -> str:
@@ -144,7 +147,7 @@ class Spelling:
         return ", ".join(self.of(each) for each in values)
 
     def _spell_tensor(self, value: torch.Tensor) -> str:
-        """Return a literal, or random numbers where it is long and values need not be exact."""
+        """Return a literal, or random numbers if it is long and values need not be exact."""
         if isinstance(value, nn.Parameter):
             inner = self._spell_tensor(value.data)
             more = "" if value.requires_grad else ", requires_grad=False"
@@ -155,7 +158,7 @@ class Spelling:
         return draw_tensor(value)
 
     def _dataclass(self, value: Any) -> str:
-        """Return a call with the fields that differ from their defaults."""
+        """Return a constructor call with the fields that differ from their defaults."""
         made = []
         for field in dataclasses.fields(value):
             held, default = getattr(value, field.name), field.default
@@ -203,9 +206,10 @@ class Spelling:
         return f"{kind}({{{pairs}}})"
 
     def constructor(self, value: object) -> str | None:
-        """Return a call of the class of `value` with arguments recovered from its attributes.
+        """Return a constructor call that makes an object of the same structure; None if unknown.
 
-        None if no arguments make an object of the same structure."""
+        Its arguments are recovered from the object's attributes.
+        """
         arguments = constructing.find_constructor_arguments(value)
         if arguments is None:
             return None
@@ -243,7 +247,10 @@ def draw_tensor(tensor: torch.Tensor) -> str:
 
 
 def _layout_call(tensor: torch.Tensor) -> str | None:
-    """Return a call that gives a new tensor the strides of `tensor`; None if there is none."""
+    """Return the call that gives a contiguous tensor the strides of `tensor`, "" if none is needed.
+
+    None if no call is known.
+    """
     if tensor.is_contiguous():
         return ""
     for rank, name in ((4, "channels_last"), (5, "channels_last_3d")):
@@ -253,7 +260,7 @@ def _layout_call(tensor: torch.Tensor) -> str | None:
 
 
 def _integer_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return bounds for random integers: those of the elements, and 0."""
+    """Return the smallest and largest random integer for a tensor: its own bounds, and 0."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.device.type == "meta":
         return 0, 1
     if not tensor.numel():

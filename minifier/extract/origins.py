@@ -1,4 +1,4 @@
-"""Where live functions and classes are defined, and what their names mean there."""
+"""Definitions of live functions and classes, and the values of the names in them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from fullgraph.minifier.extract import stubs
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Place where a function or class is defined, and the objects that its names refer to."""
+    """Definition of a function or class in its source, and the values of the names in it."""
 
     source: Source
     node: ast.stmt | ast.Lambda
     names: Mapping[str, object]
+    """Globals and closure variables, by name."""
 
 
 def is_user_object(thing: object) -> bool:
     """Return whether a module, class or function is the user's, not Python's or a package's.
 
-    Stubs that stand for modules of the user's count as theirs.
+    The stubs that replace modules of the user count as the user's.
     """
     if getattr(thing, "__module__", "") == stubs.__name__:
         return True
@@ -39,7 +40,7 @@ def is_user_object(thing: object) -> bool:
 
 
 def find_origin(thing: object) -> Origin | None:
-    """Return where a class or function is defined; None where the source cannot be read."""
+    """Return the definition of a class or function; None if its source cannot be read."""
     if isinstance(thing, type):
         return _class_origin(thing)
     function = unwrap_function(thing)
@@ -52,7 +53,7 @@ def find_origin(thing: object) -> Origin | None:
 
 
 def _class_origin(kind: type) -> Origin | None:
-    """Return where a class is defined, found through its methods."""
+    """Return the definition of a class, found through its methods; None if it cannot be read."""
     file, methods = _file_of(kind), _methods_of(kind)
     module = sys.modules.get(kind.__module__)
     names: dict[str, object] = dict(vars(module)) if module is not None else {}
@@ -73,7 +74,7 @@ def _class_origin(kind: type) -> Origin | None:
 
 
 def _file_of(thing: object) -> str | None:
-    """Return the file that defines a class or function."""
+    """Return the file that defines a class or function; None if unknown."""
     if isinstance(thing, type):
         for method in _methods_of(thing):
             return method.__code__.co_filename
@@ -84,7 +85,7 @@ def _file_of(thing: object) -> str | None:
 
 
 def _methods_of(kind: type) -> list[FunctionType]:
-    """Return the functions written in a class, not those that a decorator made."""
+    """Return the functions written in a class body, without those that a decorator made."""
     found = []
     for held in vars(kind).values():
         inner = getattr(held, "__func__", None) or getattr(held, "fget", None) or held
@@ -97,12 +98,12 @@ def _methods_of(kind: type) -> list[FunctionType]:
 
 
 def unwrap_function(thing: object) -> Any:
-    """Return the function inside decorators; other objects as they are."""
+    """Return the function that decorators wrap; other objects unchanged."""
     return inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
 
 
 def _names_of(function: FunctionType) -> dict[str, object]:
-    """Return the objects that a function's names refer to: its globals and closure."""
+    """Return the values of a function's globals and closure variables, by name."""
     names = dict(function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -113,7 +114,7 @@ def _names_of(function: FunctionType) -> dict[str, object]:
 
 
 def _definition_of(source: Source, code: CodeType) -> ast.stmt | ast.Lambda | None:
-    """Return the definition that a code object was compiled from."""
+    """Return the definition from which a code object was compiled; None if it is not found."""
     if code.co_name != "<lambda>":
         for statement in source.statements:
             function = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -132,13 +133,13 @@ def _definition_of(source: Source, code: CodeType) -> ast.stmt | ast.Lambda | No
 
 
 def _covers(node: ast.expr, spot: tuple[int, int]) -> bool:
-    """Return whether a node's span contains a position."""
+    """Return whether the source position `spot` is inside a node."""
     start, end = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
     return start <= spot <= end or spot == (node.lineno, 0)
 
 
 def text_of(place: Origin) -> str:
-    """Return a definition's text at the left margin, its closure cells as globals."""
+    """Return a definition's text, dedented; its closure variables become globals."""
     node, source = place.node, place.source
     if isinstance(node, ast.Lambda):
         return source.segment(node)
@@ -155,7 +156,7 @@ def text_of(place: Origin) -> str:
 
 
 def global_names(text: str) -> set[str]:
-    """Return the free variables of a definition."""
+    """Return the names that a definition reads and does not bind itself."""
     found: set[str] = set()
     tables = [symtable.symtable(text, "<piece>", "exec")]
     while tables:
@@ -169,7 +170,10 @@ def global_names(text: str) -> set[str]:
 
 
 def find_binding(name: str, names: Mapping[str, object]) -> Origin | None:
-    """Return the only statement of a module that assigns a name; None otherwise."""
+    """Return the last top-level statement that binds a global; None if there is none.
+
+    `names` are the globals of the module.
+    """
     file = names.get("__file__")
     source = read_source(file, dict(names)) if isinstance(file, str) else None
     if source is None:
@@ -179,7 +183,7 @@ def find_binding(name: str, names: Mapping[str, object]) -> Origin | None:
 
 
 def _names_bound(statement: ast.stmt) -> Sequence[str]:
-    """Return the names that a statement binds."""
+    """Return the names that a definition, import or assignment binds; [] for other statements."""
     match statement:
         case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
             return [statement.name]

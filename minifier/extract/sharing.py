@@ -11,17 +11,17 @@ import torch
 from fullgraph.compiler.isolation import references
 
 _WITH_IDENTITY = (list, dict, set, deque, torch.Tensor)
-"""Exact types of values that are written out where they occur, unless they are shared."""
+"""Types whose values are written as literals where they are used, unless they are shared."""
 
 
 class SharedObjects:
-    """Objects that are reached from `roots` through more than one reference."""
+    """Containers and tensors that are reached from `roots` through more than one reference."""
 
     def __init__(self, roots: Sequence[object]) -> None:
         self._held: dict[int, object] = {}
-        """Every object of the walk by id, held so that the ids stay their own."""
+        """Every object reached, by id; kept alive so that ids stay unique."""
         self._paths: dict[int, list[str]] = {}
-        """How each container and tensor is reached."""
+        """The paths by which each container or tensor is reached, by id."""
         for path, child in _walk(roots, self._held):
             if type(child) in _WITH_IDENTITY:
                 self._paths.setdefault(id(child), []).append(path)
@@ -34,11 +34,11 @@ class SharedObjects:
 
     @property
     def places(self) -> frozenset[frozenset[str]]:
-        """Return the paths of each shared object; equal for programs that share alike."""
+        """The paths of each shared object; equal for two programs that share in the same places."""
         return frozenset(frozenset(paths) for paths in self._paths.values() if len(paths) > 1)
 
     def name_of(self, thing: object) -> str:
-        """Return the attribute or variable that holds an object; "shared" if there is none."""
+        """Return the name of an attribute or variable that holds an object, or "shared"."""
         for path in self._paths.get(id(thing), ()):
             found = re.search(r"([a-zA-Z]\w*)(?:\.cell_contents)?$", path)
             if found and found[1] not in ("cell_contents", "key"):
@@ -47,7 +47,10 @@ class SharedObjects:
 
 
 def _walk(roots: Sequence[object], held: dict[int, object]) -> Iterator[tuple[str, object]]:
-    """Yield each reference below `roots` with its path; follow each object once."""
+    """Yield the path and target of each reference reachable from `roots`.
+
+    `held` receives every object that is reached, by id.
+    """
     waiting = deque((str(number), root) for number, root in enumerate(roots))
     held.update((id(root), root) for root in roots)
     while waiting:

@@ -10,19 +10,20 @@ T = TypeVar("T")
 
 
 def has_type(value: object, *kinds: type[T]) -> TypeGuard[T]:
-    """Return whether an object's own type derives from one of `kinds`.
+    """Return whether the type of an object derives from one of `kinds`.
 
-    `isinstance` also believes `value.__class__`."""
+    `isinstance` also believes `value.__class__`, which a proxy fakes.
+    """
     return issubclass(type(value), kinds)
 
 
 def is_module(value: object) -> TypeGuard[nn.Module]:
-    """Return whether an object's own type is an nn.Module's."""
+    """Return whether the type of an object derives from nn.Module."""
     return issubclass(type(value), nn.Module)
 
 
 def attributes_of(value: object) -> dict[str, object]:
-    """Return the `__dict__` and the filled slots of an object, whatever its class intercepts."""
+    """Return an object's `__dict__` and filled slots, even if its class intercepts attributes."""
     found: dict[str, object] = {}
     for kind in reversed(type(value).__mro__):
         for name in _slots_of(kind):
@@ -38,7 +39,7 @@ def attributes_of(value: object) -> dict[str, object]:
 
 
 def _slots_of(kind: type) -> list[str]:
-    """Return the names of a class's own slots, as its objects store them."""
+    """Return the names of a class's own slots, with private names mangled."""
     slots = kind.__dict__.get("__slots__", ())
     names = [slots] if isinstance(slots, str) else list(slots)
     private = f"_{kind.__name__.lstrip('_')}"

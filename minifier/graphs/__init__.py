@@ -1,4 +1,4 @@
-"""FX graphs with their inputs: values, parts, fingerprints, and what runs."""
+"""FX graphs with their inputs: node values, subgraphs, fingerprints, and whether they run."""
 
 from fullgraph.minifier.graphs.bound_graph import Arguments, BoundGraph, Inseparable, is_returnable
 from fullgraph.minifier.graphs.fingerprint import (

@@ -27,7 +27,7 @@ _LITERALS = (
     *(torch.dtype, torch.device, torch.layout, torch.memory_format),
 )
 _META = ("stack_trace", "nn_module_stack", "source_fn_stack", "custom")
-"""Node metadata that stays true in another graph."""
+"""Keys of node metadata that remain true when a node is copied to another graph."""
 
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -35,14 +35,14 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Inseparable(Exception):
-    """A value that cannot become a graph input: an autocast region, a tensor inside `vmap`."""
+    """Raised for a value that cannot become a graph input: an autocast region, a vmap tensor."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoundGraph:
     """An FX graph with one value for each placeholder.
 
-    Constants and the bodies of higher-order operators stay in the module.
+    Constants and the bodies of higher-order operators are attributes of the module.
     """
 
     module: GraphModule
@@ -68,7 +68,7 @@ class BoundGraph:
 
     @cached_property
     def constants(self) -> tuple[Node, ...]:
-        """The `get_attr` nodes: tensors of the module and bodies of operators."""
+        """The `get_attr` nodes: constant tensors, and the bodies of higher-order operators."""
         return tuple(node for node in self.module.graph.nodes if node.op == "get_attr")
 
     @cached_property
@@ -84,7 +84,7 @@ class BoundGraph:
         return sum(node.op.startswith("call_") for m in inner for node in m.graph.nodes)
 
     def values(self) -> NodeValues:
-        """Return the value of every node in eager. Raises what the graph raises."""
+        """Return the value of every node in an eager run. Raises what a call raises."""
         return self._values
 
     @cached_property
@@ -93,7 +93,7 @@ class BoundGraph:
 
     @cached_property
     def dependents(self) -> nx.DiGraph[Node]:
-        """Graph with an edge from each node to the nodes that depend on its value or its write."""
+        """Graph with an edge from each node to the nodes that read its value or what it writes."""
         found: nx.DiGraph[Node] = nx.DiGraph()
         found.add_nodes_from(self.module.graph.nodes)
         for node in self.module.graph.nodes:
@@ -104,7 +104,7 @@ class BoundGraph:
         return found
 
     def cone(self, *nodes: Node) -> set[Node]:
-        """Return the calls that the calls `nodes` depend on, including themselves."""
+        """Return the calls on which the calls `nodes` depend, and `nodes` themselves."""
         every = set(nodes).union(*(nx.ancestors(self.dependents, node) for node in nodes))
         return {node for node in every if node.op.startswith("call_")}
 
@@ -120,14 +120,15 @@ class BoundGraph:
     ) -> BoundGraph:
         """Return the subgraph of the calls `keep`.
 
-        It returns `outputs`; if None, every result that the rest of this graph uses. A value of a
-        removed call becomes an input or a literal.
+        It returns `outputs`; if None, every result that the rest of this graph uses. If a kept call
+        uses the value of a removed call, that value becomes an input, or a literal if it is no
+        tensor. Mode switches stay where they have an effect, unless they are replaced. Unused calls
+        and inputs are removed.
 
         `replacements` maps a node to the node or literal that its users get instead. `arguments`
-        overrides the arguments of a call. With `connected=False`, each call gets recorded inputs
-        and never the result of another call. Mode switches stay where they have an effect, unless
-        replaced. Unused calls and inputs are removed. With `constants=False`, constant tensors
-        become inputs. Raises Inseparable.
+        overrides the arguments of calls. With `connected=False`, no call gets the result of another
+        one: each gets its values in the eager run as inputs. With `constants=False`, constant
+        tensors become inputs. Raises Inseparable.
         """
         builder = _PartBuilder(
             self, set(keep), replacements or {}, arguments or {}, connected, constants
@@ -136,7 +137,7 @@ class BoundGraph:
 
 
 class _PartBuilder:
-    """Builder of a subgraph."""
+    """Builder of a subgraph, see `BoundGraph.subgraph`."""
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class _PartBuilder:
         self._bound = dict(zip(old.placeholders, old.inputs, strict=True))
 
     def build_part(self, outputs: Sequence[Node] | None) -> BoundGraph:
-        """Copy the kept calls; results of all others become inputs."""
+        """Return the subgraph of the kept calls, which returns `outputs`."""
         if outputs is None:
             outputs = list(self._used_elsewhere())
         for node in self._old.module.graph.nodes:
@@ -174,7 +175,10 @@ class _PartBuilder:
         return BoundGraph(module, tuple(self._inputs[node] for node in self._new_placeholders()))
 
     def _used_elsewhere(self) -> Iterator[Node]:
-        """Yield the kept results that the rest of the old graph uses, and the inputs it returns."""
+        """Yield the kept results that removed nodes use or that the old graph returns.
+
+        Also yields inputs and constants that the old graph returns.
+        """
         times = Counter(self._old.outputs)
         for node in self._old.module.graph.nodes:
             if node in self._keep and not is_mode_switch(node):
@@ -185,7 +189,10 @@ class _PartBuilder:
                 yield from [node] * times[node]
 
     def _copy_node(self, node: Node) -> None:
-        """Copy a node with its new arguments; index a known tuple instead of copying `getitem`."""
+        """Copy a node with its new arguments.
+
+        A `getitem` of a tuple whose items are known becomes that item instead.
+        """
         source = node.args[0] if node.target is operator.getitem else None
         if isinstance(source, Node) and node.op == "call_function":
             found = self._argument(source, node)
@@ -201,7 +208,7 @@ class _PartBuilder:
         self._copies[node] = new
 
     def _argument(self, node: Node, user: Node | None) -> Any:
-        """Return what `user` gets for `node` in the new graph; `user` None is the output."""
+        """Return what `user` gets in place of `node` in the new graph; None is the output."""
         while node in self._replacements:
             node = self._replacements[node]
             if not isinstance(node, Node):
@@ -212,7 +219,7 @@ class _PartBuilder:
         return self._as_arguments(met, node)
 
     def _has_same_value(self, node: Node, user: Node | None) -> bool:
-        """Return whether `node` in the new graph has the value that `user` saw."""
+        """Return whether `user` would read the same value from the copy of `node`."""
         if is_mode_switch(node):
             return True
         if node.op == "get_attr" and not self._constants:
@@ -227,7 +234,7 @@ class _PartBuilder:
         return not writers or any(writer in self._keep for writer in writers)
 
     def _as_arguments(self, value: Any, node: Node) -> object:
-        """Return a value as arguments of the new graph, with its tensors as inputs."""
+        """Return a value of `node` as an argument in the new graph; tensors become inputs."""
         if isinstance(value, torch.Tensor):
             return self._input_of(value, node)
         if isinstance(value, list | tuple):
@@ -244,7 +251,7 @@ class _PartBuilder:
         raise Inseparable(f"{node.name} gives a {type(value).__name__}")
 
     def _input_of(self, value: torch.Tensor, node: Node) -> Node:
-        """Return the placeholder for `value`, added once."""
+        """Return the placeholder for `value`, a value of `node`; add it if there is none."""
         if id(value) not in self._input_nodes:
             if is_functorch_wrapped(value):
                 raise Inseparable(f"{node.name} is inside of a transform")
@@ -267,7 +274,7 @@ class _PartBuilder:
         return [node for node in self._graph.nodes if node.op == "placeholder"]
 
     def _erase_unused(self) -> None:
-        """Erase unused nodes without an effect."""
+        """Erase nodes that nothing uses and that have no side effect."""
         stays = {self._copies.get(node) for node in self._values.effects & self._keep}
         while True:
             calls = [node for node in self._graph.nodes if node.op.startswith("call_")]
@@ -286,9 +293,10 @@ class _PartBuilder:
 
 
 def _as_input(value: torch.Tensor, written: bool) -> torch.Tensor:
-    """Return a result as an input that requires grad if the result did.
+    """Return a result as a graph input, which requires grad if the result did.
 
-    A tensor that the graph writes to must not be a leaf: autograd forbids that.
+    With `written`, because the graph writes to it, the input is not a leaf: autograd forbids writes
+    to leaves.
     """
     fresh = value.detach()
     if not value.requires_grad:
@@ -299,7 +307,7 @@ def _as_input(value: torch.Tensor, written: bool) -> torch.Tensor:
 
 
 def is_returnable(value: object) -> bool:
-    """Return whether a graph can return `value`: it contains tensors and nothing else."""
+    """Return whether a graph can return `value`: a tensor, or a non-empty nest of tensors."""
     if isinstance(value, list | tuple):
         return bool(value) and all(is_returnable(item) for item in value)
     return isinstance(value, torch.Tensor) and not is_functorch_wrapped(value)

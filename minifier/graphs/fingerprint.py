@@ -14,16 +14,17 @@ from fullgraph.compiler.results import elements_of
 
 
 def fingerprint(module: GraphModule, inputs: Sequence[object]) -> str:
-    """Return a hash of a graph's calls, constants and inputs, independent of names."""
+    """Return a hash of a graph's calls, constants and inputs, in which node names do not count."""
     places: dict[int, int] = {}
     text = [*_describe_nodes(module, places), *(describe_value(value, places) for value in inputs)]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
 
 def describe_value(value: object, places: dict[int, int] | None = None) -> str:
-    """Describe an input completely; of a tensor also its memory layout, autograd state and content.
+    """Return a complete description of an input as text.
 
-    `places` numbers the storages seen so far, so that shared memory shows.
+    That of a tensor includes its memory layout, autograd state and elements. `places` numbers the
+    storages described so far, so that tensors that share memory are described as such.
     """
     if not isinstance(value, torch.Tensor):
         return _describe_argument(value, {})
@@ -40,7 +41,7 @@ def describe_value(value: object, places: dict[int, int] | None = None) -> str:
 
 
 def tensor_properties(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Return the properties of a tensor except its content and the place of its memory."""
+    """Return all properties of a tensor except its elements and its address."""
     strided = tensor.layout is torch.strided
     return (
         type(tensor).__name__,
@@ -57,7 +58,7 @@ def tensor_properties(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def target_name(target: object) -> str:
-    """Return a name of a call target that is the same in every process."""
+    """Return the name of a call's target, the same in every process."""
     if isinstance(target, str):
         return target
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
@@ -67,7 +68,7 @@ def target_name(target: object) -> str:
 
 
 def _describe_nodes(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
-    """Return one line for each node, with the content of the attributes that it uses."""
+    """Return one line of text for each node, with the content of the attributes that it uses."""
     assert isinstance(module, GraphModule)
     names = {node: f"%{index}" for index, node in enumerate(module.graph.nodes)}
     lines = []
@@ -116,7 +117,7 @@ def _describe_argument(value: object, names: Mapping[Node, str]) -> str:
 
 
 def _describe_memory(tensor: torch.Tensor, places: dict[int, int]) -> list[object]:
-    """Return the number of a tensor's storage and its offset; nothing without elements."""
+    """Return the number of a tensor's storage in `places`, and its offset; [] if it has none."""
     if tensor.layout is not torch.strided or tensor._is_zerotensor() or not tensor.numel():
         return []
     try:
@@ -127,7 +128,7 @@ def _describe_memory(tensor: torch.Tensor, places: dict[int, int]) -> list[objec
 
 
 def _quantization(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Return scheme, scales and zero points of a quantized tensor."""
+    """Return the scheme, scales and zero points of a quantized tensor, for comparison."""
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         return tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()
     scales, points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
@@ -135,7 +136,7 @@ def _quantization(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def _is_bytes(tensor: torch.Tensor) -> bool:
-    """Return whether the elements can be hashed in place, without a copy."""
+    """Return whether a tensor's elements can be hashed in place, without a copy."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type == "meta":
         return False
     lazy = tensor._is_zerotensor() or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized

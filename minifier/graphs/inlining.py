@@ -17,18 +17,18 @@ _RUNS_BODY = {
     *("tag_activation_checkpoint", "wrap_activation_checkpoint"),
     *("wrap_with_autocast", "wrap_with_set_grad_enabled"),
 }
-"""Operators that call a body once with their operands, and return what it returns."""
+"""Higher-order operators that call their body once with the operands and return its results."""
 
 
 def inlinable_calls(graph: BoundGraph) -> list[Node]:
-    """Return the calls whose body can replace them: checkpoints, regions, branches."""
+    """Return the calls that can be replaced by their body: checkpoints, regions, branches."""
     return [node for node in graph.calls if _body_and_operands(graph, node) is not None]
 
 
 def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
-    """Return the graph with the calls `wanted` replaced by the bodies that they run.
+    """Return the graph with the calls `wanted` replaced by their bodies.
 
-    A `cond` becomes the branch that it took.
+    A `cond` is replaced by the branch that it took in the eager run.
     """
     new = torch.fx.Graph()
     names: dict[Node, Any] = {}
@@ -46,7 +46,10 @@ def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
 
 
 def _body_and_operands(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
-    """Return the node of a call's body, and the operands that the body gets."""
+    """Return the `get_attr` node of a call's body, and the operands that the body gets.
+
+    None if the call cannot be replaced by its body.
+    """
     name = str(getattr(node.target, "__name__", ""))
     parts = [arg for arg in node.args if isinstance(arg, Node) and _graph_module_of(graph, arg)]
     if node.op != "call_function" or not parts:
@@ -69,7 +72,7 @@ def _body_and_operands(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] 
 
 
 def _copy_body(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> object:
-    """Copy a body into `new` and return its result there."""
+    """Copy the nodes of the body `part` into `new`, and return its result in `new`."""
     module = _graph_module_of(graph, part)
     assert module is not None
     inner: dict[Node, Any] = dict(zip(_placeholders_of(module), operands, strict=True))

@@ -1,4 +1,4 @@
-"""FX interpreter that leaves the regions it entered, even after an error."""
+"""FX interpreter that leaves the regions that it entered, also after an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fullgraph.compiler.private import find_region, is_grad_switch
 
 
 class RegionInterpreter(Interpreter):
-    """FX interpreter that always leaves the regions (autocast, grad modes) that it entered."""
+    """FX interpreter that leaves the regions it entered (autocast, grad modes), also after errors."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)
@@ -24,7 +24,7 @@ class RegionInterpreter(Interpreter):
         self._open: list[Node] = []
 
     def run_inputs(self, inputs: Sequence[object]) -> None:
-        """Run with one value for each placeholder. Raises what a call raises."""
+        """Run the graph on one value for each placeholder. Raises what a call raises."""
         grad = torch.is_grad_enabled()
         try:
             self.run(*inputs, enable_io_processing=False)
@@ -35,7 +35,7 @@ class RegionInterpreter(Interpreter):
             torch.set_grad_enabled(grad)
 
     def run_node(self, n: Node) -> object:
-        """Run a node, and keep track of the regions that are open."""
+        """Run a node, and keep track of the open regions."""
         if n.op == "output":
             return None
         value = super().run_node(n)

@@ -16,21 +16,25 @@ from fullgraph.minifier.graphs.purity import nested_nodes, writes_arguments
 
 @dataclass(frozen=True, eq=False)
 class KnownValues:
-    """The values of a graph's nodes, where they are known."""
+    """Values of a graph's nodes, for the nodes whose values are known."""
 
     results: Mapping[fx.Node, object] = field(default_factory=dict)
     mutates: bool = False
     """Whether the graph writes to one of its inputs."""
 
     def of(self, node: Any) -> object:
-        """Return the value of a node or its fake tensor; None if unknown."""
+        """Return the value of a node, else its fake tensor; None if neither is known."""
         if node in self.results:
             return self.results[node]
         return node.meta.get("example_value", node.meta.get("val"))
 
 
 def find_known_values(graph: fx.GraphModule, inputs: Sequence[object]) -> KnownValues:
-    """Run `graph` in eager; if it cannot run here, rely on the names of its operators."""
+    """Return the values of a graph's nodes in an eager run.
+
+    If it cannot run in this process, no values are known, and whether it writes to inputs is judged
+    from the names of its operators.
+    """
     placeholders = graph.graph.find_nodes(op="placeholder")
     try:
         found = evaluate_nodes(graph, inputs)
@@ -43,7 +47,7 @@ def find_known_values(graph: fx.GraphModule, inputs: Sequence[object]) -> KnownV
 def find_size_inputs(
     nodes: Sequence[fx.Node], inputs: Sequence[object]
 ) -> Iterator[tuple[fx.Node, tuple[fx.Node, int]]]:
-    """Yield each input that is the size of another input, with that input and the axis."""
+    """Yield (input, (tensor, axis)) for each input that is the size of another input."""
     for node, value in zip(nodes, inputs, strict=True):
         symbol = node.meta.get("example_value", node.meta.get("val"))
         free = isinstance(symbol, torch.SymInt) or node.name.strip("s").isdigit()
@@ -61,7 +65,7 @@ def find_size_inputs(
 
 
 def is_python_float(node: fx.Node, value: object) -> bool:
-    """Return whether an input is a Python float that Dynamo turned into a tensor."""
+    """Return whether an input is a Python float that Dynamo passes as a tensor."""
     if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.dim():
         return False
     read = bool(node.users) and all(user.target == "item" for user in node.users)

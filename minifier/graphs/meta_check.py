@@ -1,4 +1,4 @@
-"""Check on meta tensors whether a candidate graph can run."""
+"""Check whether a candidate graph runs on meta tensors."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from fullgraph.minifier.graphs.interpreter import RegionInterpreter
 class MetaCheck:
     """Predicate that rejects graphs that fail on the meta device.
 
-    It accepts every graph if the start graph does not run on the meta device either.
+    It accepts every graph if the graph that it was made with fails there too.
     """
 
     def __init__(self, known: BoundGraph) -> None:
+        """`known` is a graph that is known to run on the program's device."""
         self._start = known
 
     def __call__(self, graph: BoundGraph) -> bool:
@@ -40,7 +41,7 @@ def _runs_on_meta(graph: BoundGraph) -> bool:
 
 
 class _MetaInterpreter(RegionInterpreter):
-    """Interpreter that runs calls, constants and modules on the meta device."""
+    """FX interpreter that runs calls, constants and modules on the meta device."""
 
     def run_node(self, n: Node) -> object:
         if n.op == "call_module":
@@ -51,7 +52,10 @@ class _MetaInterpreter(RegionInterpreter):
 
 
 def _to_meta(value: object) -> object:
-    """Return a tensor without values, with the same strides and autograd state."""
+    """Return a tensor on the meta device, with the same strides and autograd state.
+
+    Other values are returned unchanged.
+    """
     if not isinstance(value, torch.Tensor):
         return value
     with torch.no_grad():

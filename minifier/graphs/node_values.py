@@ -16,28 +16,30 @@ from fullgraph.compiler.results import seed_generators
 from fullgraph.minifier.graphs.interpreter import RegionInterpreter
 
 StorageId = int
-"""Id of a storage, unique while the storage lives."""
+"""Identifies a storage among those that are alive."""
 
 
 @dataclass(frozen=True, eq=False)
 class NodeValues:
-    """Values of all nodes in one run; copies where memory was later written to."""
+    """Values of all nodes in one run, as they were before later in-place updates."""
 
     results: Mapping[Node, object]
-    """The value of each node, before any later write to it."""
+    """The value of each node when it was computed."""
     writes: Mapping[Node, frozenset[StorageId]]
-    """The calls that wrote to existing storages, and those storages."""
+    """The calls that wrote to storages of earlier values, with the ids of those storages."""
     effects: frozenset[Node]
-    """The calls with a side effect: writes, mode switches, checks, and calls without users."""
+    """The calls with a side effect (writes, mode switches, checks) and the calls without users."""
     _versions: Mapping[Node, tuple[tuple[int, object], ...]]
+    """Values of nodes whose memory was written to: (position up to which it is valid, value)."""
     _order: Mapping[Node, int]
+    """The position of each node in the graph."""
     _storages: Mapping[Node, frozenset[StorageId]]
 
     def __getitem__(self, node: Node) -> object:
         return self.results[node]
 
     def seen_by(self, node: Node, user: Node) -> Any:
-        """Return the value of `node` at the time `user` ran."""
+        """Return the value of `node` when `user` ran, after the writes before that."""
         for until, value in self._versions.get(node, ()):
             if self._order[user] <= until:
                 return value
@@ -48,7 +50,10 @@ class NodeValues:
         return self._storages.get(node, frozenset())
 
     def writers(self, node: Node, user: Node | None = None) -> list[Node]:
-        """Return the calls that wrote to the memory of `node` before `user` ran."""
+        """Return the calls that wrote to the memory of `node` before `user` ran.
+
+        If `user` is None, all calls that wrote to it after `node` ran.
+        """
         end = len(self._order) if user is None else self._order[user]
         return [
             call
@@ -58,7 +63,7 @@ class NodeValues:
 
 
 def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
-    """Run a graph in eager, return the value of every node, and restore all state.
+    """Run a graph in eager and return the value of every node; restore inputs and constants.
 
     Raises what the graph raises.
     """
@@ -78,7 +83,10 @@ def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
 
 
 class _RecordingInterpreter(RegionInterpreter):
-    """Interpreter that records values; `writes` are the writing calls known from an earlier run."""
+    """FX interpreter that records the value of each node, and which calls write.
+
+    `writes` are the writing calls found in an earlier run: before them, the values are copied.
+    """
 
     def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[StorageId]]) -> None:
         super().__init__(module)
@@ -120,7 +128,7 @@ class _RecordingInterpreter(RegionInterpreter):
         return value
 
     def _argument_tensors(self, node: Node) -> Iterator[torch.Tensor]:
-        """Yield the tensors that a call can access."""
+        """Yield the tensors that a call may write to: its arguments, or a module's state."""
         for used in node.all_input_nodes:
             yield from _tensors_of(self._values[used])
         if node.op == "call_module":
@@ -129,7 +137,7 @@ class _RecordingInterpreter(RegionInterpreter):
             yield from module.buffers()
 
     def _keep_versions(self, places: set[StorageId], until: int) -> None:
-        """Copy the values in the storages `places`, as they are before call number `until`."""
+        """Copy the values in the storages `places`, and keep them as valid up to node `until`."""
         copies: dict[StorageId, torch.UntypedStorage] = {}
         for node, value in self._values.items():
             if self._storages[node] & places:
@@ -155,7 +163,10 @@ class _RecordingInterpreter(RegionInterpreter):
         )
 
     def _has_effect(self, node: Node) -> bool:
-        """Return whether a node writes, switches a mode, or is impure."""
+        """Return whether a call writes, switches a mode, is impure, or has no users.
+
+        False for nodes that are no calls.
+        """
         if not node.op.startswith("call_"):
             return False
         if node in self.writes or is_mode_switch(node) or not node.users:
@@ -164,7 +175,7 @@ class _RecordingInterpreter(RegionInterpreter):
 
 
 def _attribute_tensors(module: GraphModule) -> Iterator[torch.Tensor]:
-    """Yield the tensors that a graph module holds."""
+    """Yield the tensors that are attributes of a graph module."""
     for node in module.graph.nodes:
         if node.op == "get_attr":
             thing: object = module
@@ -178,7 +189,10 @@ def _attribute_tensors(module: GraphModule) -> Iterator[torch.Tensor]:
 
 
 def _detach_result(value: object) -> object:
-    """Return a copy of a non-leaf, since a write to the original would change its history."""
+    """Return a copy of a non-leaf tensor, other values unchanged.
+
+    A write to the non-leaf itself would change its autograd history.
+    """
     if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
         with torch.enable_grad():
             return value.detach().requires_grad_().clone()
@@ -190,7 +204,7 @@ def _tensors_of(value: object) -> list[torch.Tensor]:
 
 
 def _storage_ids(tensor: torch.Tensor) -> list[StorageId]:
-    """Return the id of a tensor's storage, as a list."""
+    """Return the id of a tensor's storage as a list; [] if it has no storage."""
     storage = _storage_of(tensor)
     return [id(tensor) if storage is None else storage._cdata]
 
@@ -209,7 +223,7 @@ def _version_of(tensor: torch.Tensor) -> int | None:
 
 
 def _writes_by_name(node: Node) -> str:
-    """Return whether a call writes, judged by name: "surely", "maybe" or "".
+    """Return "surely", "maybe" or "": whether a call writes to an argument, judged by its name.
 
     Used for tensors without a version counter.
     """
@@ -226,7 +240,7 @@ def _writes_by_name(node: Node) -> str:
 
 
 def _copy_leaf(leaf: object, copies: dict[StorageId, torch.UntypedStorage]) -> object:
-    """Copy a tensor; tensors that share memory share their copy too."""
+    """Return a copy of a tensor, other values unchanged; `copies` keeps shared memory shared."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     with torch.no_grad():

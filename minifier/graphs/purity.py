@@ -26,20 +26,20 @@ _DRAWING = frozenset(
         *("random_", "uniform_", "rrelu_", "multi_head_attention_forward"),
     }
 )
-"""Functions that may draw random numbers."""
+"""Names of functions that may draw random numbers."""
 _STATEFUL = frozenset({"batch_norm", "instance_norm", "embedding", "embedding_bag"})
-"""Functions that may write to an argument whose name does not say so."""
+"""Names of functions that may write to an argument, although the names do not show it."""
 
 
 def nested_nodes(module: fx.GraphModule) -> Iterator[fx.Node]:
-    """Yield the nodes of a graph and of the graphs nested in it."""
+    """Yield the nodes of a graph and of all graphs nested in it."""
     for each in module.modules():
         if isinstance(each, fx.GraphModule):
             yield from each.graph.nodes
 
 
 def _operator_name(node: fx.Node) -> str:
-    """Return the name of what a node calls, without namespace."""
+    """Return the name of a call's target without its namespace."""
     target: object = node.target
     if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return (public_name(target) or "").split(".")[3]
@@ -71,7 +71,10 @@ def draws_random(node: fx.Node) -> bool:
 
 
 def is_barrier(node: fx.Node) -> bool:
-    """Return whether moving another node across this one may change the result."""
+    """Return whether other nodes must not be moved across this one.
+
+    That may change the result if it writes, draws random numbers or has other side effects.
+    """
     if node.op == "call_method":
         return writes_arguments(node) or draws_random(node)
     target: object = node.target
@@ -87,7 +90,7 @@ def is_barrier(node: fx.Node) -> bool:
 
 
 def _is_private(target: object, title: str) -> bool:
-    """Return whether a target is internal to torch: modes, levels, assertions."""
+    """Return whether a call's target, named `title`, is internal to torch: modes, assertions."""
     if isinstance(target, torch._ops.OpOverload):
         return title.startswith("_assert")
     return title.startswith("_") and getattr(target, "__module__", "") != "_operator"
