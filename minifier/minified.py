@@ -1,4 +1,4 @@
-"""Result of `minify`: the bisection, and the smallest program that shows the failure."""
+"""Result of `minify`: the bisection, and the smallest program that fails in the same way."""
 
 from __future__ import annotations
 
@@ -19,53 +19,56 @@ from fullgraph.minifier.rungs.bisection import Bisection
 
 @dataclass(frozen=True, repr=False)
 class Minified:
-    """The smallest program that fails in the same way."""
+    """The smallest program that fails like the user's, as a script."""
 
     bisection: Bisection
     check: ScriptCheck | None = None
-    """What the script checks."""
+    """The failure that the script checks for."""
     text: str = ""
-    """The repro: one Python file that imports torch and what the failure needs."""
+    """The script: one Python file that needs torch and the libraries that the failure involves."""
     ops: int = 0
-    """Call nodes in the graphs that Dynamo captures of it."""
+    """Number of calls in the graphs that Dynamo captures from the script's program."""
     ops_aten: int = 0
-    """Call nodes in the ATen graphs of it."""
+    """Number of calls in its ATen graphs."""
     before: int = 0
-    """The size at the start, in `unit`s."""
+    """Size of the program before the reduction, in `unit`."""
     unit: str = "operators"
-    """ "operators" of a graph, or "lines" of source."""
+    """Unit of `before`: "operators" of a graph, or "lines" of source."""
     calls: int = 0
-    """Programs that ran, each in a process of its own, bisection included."""
+    """Number of programs that ran, each in a child process; includes the bisection."""
     candidates: int = 0
-    """Those of them that were candidates for reduction."""
+    """Number of those that were candidates for the reduction."""
     cached: int = 0
-    """Verdicts that were known, and answers from an earlier run."""
+    """Number of verdicts that were already known, some from an interrupted run."""
     seconds: float = 0.0
+    """Wall time."""
     standalone: bool = False
-    """Whether a fresh interpreter in an empty folder fails in the same way."""
+    """Whether the script fails in the same way in a fresh interpreter in an empty folder."""
     notes: tuple[str, ...] = ()
     """Facts about the result, one sentence each."""
     ran: fresh.ScriptRun | None = None
-    """The script's run in a fresh interpreter."""
+    """The script's run in a fresh interpreter; None if it was not run."""
     outcomes: Mapping[str, str] = field(default_factory=dict)
     """The script's outcome by backend, as in {'backend="eager"': "passes"}."""
     path: Path | None = field(default=None)
-    """Where the script was written."""
+    """File to which the script was written."""
 
     @property
     def refused(self) -> str | None:
-        """Return one sentence on why there is nothing to minify."""
+        """One sentence on why there is nothing to minify; None if there is something."""
         return self.bisection.refused
 
     @property
     def lines(self) -> int:
-        """Return the number of lines of the script, without comments and blank lines."""
+        """Number of lines of the script, without comments and blank lines."""
         return count_lines(self.text)
 
     def redacted(self, *, seconds: float = SECONDS) -> Minified:
-        """Return a copy with names, strings and numbers replaced where they are not needed.
+        """Return a copy whose script has new names, strings and numbers where the failure permits.
 
-        Each change is tried in a fresh interpreter."""
+        Each change is tried in a fresh interpreter, for at most `seconds`. The file at `path` is
+        rewritten.
+        """
         from fullgraph.minifier.repro.redact import redact  # libcst takes a moment to load
 
         assert self.check is not None, "a refused program has no script"
@@ -93,16 +96,19 @@ class Minified:
     def elsewhere(
         self, versions: Sequence[str], *, seconds: float = SECONDS
     ) -> tuple[fresh.Elsewhere, ...]:
-        """Return the script's outcome with other versions of torch, or other interpreters."""
+        """Return the script's outcome with each of `versions`: torch versions, or interpreters.
+
+        `seconds` limits each run.
+        """
         assert self.check is not None, "a refused program has no script"
         return fresh.elsewhere(self.text, self.check, versions, seconds=seconds)
 
     def issue(self) -> str:
-        """Return the text for an issue tracker: title, summary, script, error, versions, rungs."""
+        """Return the text of an issue in Markdown: title, summary, script, error, versions."""
         return tracker.issue(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready data, schema 1: the bisection's fields, and the script's."""
+        """Return JSON-ready data, schema 1: the fields of the bisection and of the script."""
         return {
             **self.bisection.to_dict(),
             "ops": self.ops,
@@ -119,7 +125,7 @@ class Minified:
 
     @property
     def verdict(self) -> str:
-        """Return the result in one sentence."""
+        """The result in one sentence."""
         if not self.text:
             return self.bisection.verdict
         operators = "1 operator" if self.ops == 1 else f"{self.ops} operators"
@@ -130,7 +136,7 @@ class Minified:
         return f"{size}; {self.candidates} candidates, {self.seconds:.0f} s; {alone}"
 
     def view(self) -> View:
-        """Return the HTML view: the bisection's, and the script."""
+        """Return the HTML view of the bisection and the script."""
         bisection = self.bisection.view()
         if not self.text:
             return replace(bisection, notes=(*bisection.notes, *self.notes))

@@ -33,7 +33,7 @@ from fullgraph.minifier.rungs.ladder_run import expect_failure, run_ladder, rung
 from fullgraph.minifier.script_stages import make_minified
 
 _SMALL, _PAUSE = 60, 3.0
-"""A script is shown on the way if it has at most so many operators or lines, so often (seconds)."""
+"""Largest size of a program that is shown as a script, and seconds between two scripts."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,16 @@ class Progress:
     """State of a running reduction."""
 
     phase: str
-    """ "bisect", "graph", "inputs", "modules", "source", "script"."""
+    """"bisect", "graph", "inputs", "modules", "source" or "script"."""
     before: int
     now: int
-    """Size at the start and now: operators, or lines of source."""
+    """Size of the program before the reduction and now: operators, or lines of source."""
     calls: int
+    """Number of programs that ran."""
     cached: int
+    """Number of verdicts that were already known."""
     text: str = ""
-    """The best script so far; "" if it has not changed."""
+    """The smallest script so far; "" if none was written since the last message."""
 
     def __str__(self) -> str:
         size = f"{self.before} → {self.now}, " if self.before else ""
@@ -83,21 +85,23 @@ def minify(
     Args:
         model, inputs, kwargs, loss, dynamic, mode, options, backend, tol, check_strides, kind,
             seconds, memory: as `bisect` takes them.
-        repro_after: "dynamo" reduces Dynamo's graph, "aot" AOTAutograd's; either is tried if it
-            is not given, the first that fails alone is reduced.
-        budget: wall time in seconds; when it is over, the best so far is the result.
-        jobs: how many candidates are tried at a time; as many as there are cores.
-        out: where the script is written; a fresh temporary folder if not given.
-        source: a Python text with a `build()` that returns (model, inputs), to be reduced where
-            no graph shows the failure; if not given, made from the live program, or else from the
-            file of the caller.
-        progress: told how far it is.
+        repro_after: the graph to reduce: "dynamo" for Dynamo's, "aot" for AOTAutograd's; if not
+            given, the first of them that fails alone.
+        budget: wall time in seconds; when it is spent, the smallest program so far is the result.
+        jobs: number of candidates that run at a time; one per core if not given.
+        out: file or folder for the script; a new temporary folder if not given.
+        source: Python text with a `build()` that returns (model, inputs), which is reduced if no
+            graph shows the failure; if not given, it is extracted from the live program, or else
+            taken from the file that calls `minify`.
+        progress: called with the state of the reduction, again and again.
 
-    Everything runs in forked processes, as with `bisect`; nothing here changes. What was found out
-    is kept in a file beside the script until it is done, so that the same call goes on where it was
-    stopped. Raises FullgraphError for arguments that cannot be called; a program that fails in
-    eager, not at all or only sometimes gives a result that is `refused`. KeyboardInterrupt has the
-    best so far as `partial`.
+    Everything runs in forked children, as in `bisect`, so nothing changes in this process. Until
+    the reduction is complete, its verdicts are kept in a journal beside the script; if it is
+    interrupted, the same call resumes from them.
+
+    Raises FullgraphError if the model cannot be called with the inputs. If the model fails in
+    eager, does not fail, or fails only sometimes, the result has a sentence on that in `refused`. A
+    KeyboardInterrupt has the smallest program so far as `partial`.
     """
     case, rungs = make_case(
         model,
@@ -120,7 +124,7 @@ def minify(
     best = [""]
 
     def on_message(message: object) -> None:
-        """Record the best script so far, and report progress."""
+        """Keep the smallest script so far, and report the progress."""
         if isinstance(message, Progress):
             best[0] = message.text or best[0]
             show(f"Minifying: {message}")
@@ -161,10 +165,12 @@ def _minify_case(
     source: str | None,
     call_text: str | None,
 ) -> Minified:
-    """Minify in a process where forking is safe; `place` is the journal's path and name.
+    """Return the result for `case`; this process must be safe to fork.
 
-    `log` is the file for tracebacks of reducers that fail, `call_text` the program as the user's
-    file makes it."""
+    `place` is the path of the journal and the id of the reduction, `log` the file for tracebacks of
+    reducers that fail, `deadline` the end of the budget in `time.monotonic` seconds, and
+    `call_text` the program as the user's file makes it.
+    """
     journal = Journal(*place)
     with closing(journal), options.sandbox() as sandbox:
         oracle = Oracle(sandbox, journal, deadline=deadline)
@@ -194,10 +200,13 @@ def _minify_case(
 def _run_reduction(
     reduction: Reduction, found: Bisection, source: str | None, on_message: Emit, kept: Path
 ) -> Minified:
-    """Run the reduction, in a child process unless this process is a child already."""
+    """Return the result of the reduction, run in a child unless this process is one already.
+
+    `kept` is the path of the journal, for the error message.
+    """
 
     def job(emit: Emit) -> Minified:
-        """Reduce, and send the progress to the parent."""
+        """Return the result; send the progress to the parent process."""
         reporter = _Reporter(reduction.oracle, emit)
         try:
             return make_minified(replace(reduction, on_progress=reporter), found, source)
@@ -221,7 +230,7 @@ def _run_reduction(
 
 
 class _Reporter:
-    """Sender of a reduction's progress, now and then with the best script so far."""
+    """Sends a reduction's progress to `emit`, with the smallest script at intervals."""
 
     def __init__(self, oracle: Oracle, emit: Emit) -> None:
         self._counts, self._emit = oracle.counts, emit
@@ -240,7 +249,7 @@ class _Reporter:
 
 
 def _script_path(out: str | os.PathLike[str] | None) -> Path:
-    """Return where to write the script: `out`, or `repro.py` in `out` or a temporary folder."""
+    """Return the file for the script: `out`, or `repro.py` in the folder `out` or a new one."""
     if out is None:
         return Path(tempfile.mkdtemp(prefix="fullgraph-")) / "repro.py"
     path = Path(out)
@@ -252,10 +261,10 @@ def _script_path(out: str | os.PathLike[str] | None) -> Path:
 
 
 def _journal_path(path: Path, chosen: bool, name: str) -> Path:
-    """Return the path of the journal.
+    """Return the path of the journal, for a script at `path`.
 
-    It is beside a script with a given path, else in the temporary folder under a name that the same
-    call finds again.
+    It is beside the script if the user has chosen that path. Else it is a file in the temporary
+    folder, whose name the same call finds again.
     """
     if chosen:
         return path.with_suffix(".journal")
@@ -264,7 +273,7 @@ def _journal_path(path: Path, chosen: bool, name: str) -> Path:
 
 @contextmanager
 def _save_best_on_error(path: Path, best: list[str]) -> Iterator[None]:
-    """Write the best script so far if an exception ends the block."""
+    """Write the script in `best[0]`, if any, to `path` if the block raises."""
     try:
         yield
     except BaseException:
@@ -274,7 +283,7 @@ def _save_best_on_error(path: Path, best: list[str]) -> Iterator[None]:
 
 
 def _write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically."""
+    """Write a file, so that no reader sees a part of it."""
     beside = path.with_suffix(".new")
     beside.write_text(text)
     beside.replace(path)

@@ -1,4 +1,4 @@
-"""Stages from a failing program to the script that shows its failure."""
+"""Stages from a failing program to a script that shows its failure."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from fullgraph.minifier.rungs.ladder_run import ReductionRefused, check_reproduc
 from fullgraph.minifier.script_writer import DraftScript, ScriptWriter
 
 _SEED = 1729
-"""A seed that no program is likely to set, so that a program that sets one is seen to."""
+"""Seed that programs hardly use, so that a program that sets its own changes the random state."""
 
 
 def make_minified(reduction: Reduction, found: Bisection, text: str | None) -> Minified:
-    """Return the `Minified` of a failing program; `text` is its source, if known."""
+    """Return the result for a failing program; `text` is its source, None if unknown."""
     try:
         draft = _best_script(reduction, text)
     except ReductionRefused as error:
@@ -51,10 +51,10 @@ def make_minified(reduction: Reduction, found: Bisection, text: str | None) -> M
 
 
 def _best_script(reduction: Reduction, text: str | None) -> DraftScript | None:
-    """Return the first standalone script, from a graph or from source.
+    """Return the first script that is standalone, from a graph or from source.
 
-    Without one, return the first script that passes its controls: one that fails in eager, or one
-    rung below, shows no failure of the compiler.
+    If there is none, return the first one that passes its controls. A script that fails in eager,
+    or one rung below, shows no failure of the compiler. None if no script remains.
     """
     made: list[DraftScript] = []
     makers: list[Callable[[Reduction], DraftScript | None]] = [
@@ -84,7 +84,7 @@ def _best_script(reduction: Reduction, text: str | None) -> DraftScript | None:
 
 
 def _script_from_graph(reduction: Reduction) -> DraftScript | None:
-    """Return the script of the smallest graph."""
+    """Return the script of the smallest failing graph; None if no graph fails alone."""
     writer = ScriptWriter(reduction)
     found = find_smallest_graph(
         replace(
@@ -99,7 +99,10 @@ def _script_from_graph(reduction: Reduction) -> DraftScript | None:
 
 
 def _script_from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
-    """Return a script from the program's source, reduced; None if no source shows the failure."""
+    """Return a script from the program's reduced source; None if no source shows the failure.
+
+    `text` is the source, None if unknown.
+    """
     check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
     before = _smaller_text(reduction) if text is None else None
     before = before or _failing_text(reduction, text)
@@ -107,7 +110,7 @@ def _script_from_source(reduction: Reduction, text: str | None) -> DraftScript |
 
 
 def _script_from_text(reduction: Reduction, text: str) -> DraftScript | None:
-    """Return a script from a text, reduced; None if it does not show the failure."""
+    """Return a script from a reduced text; None if the text does not show the failure."""
     check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
     report = _run_text(reduction, text)
     if reduction.oracle.expected.same(report.failure):
@@ -117,7 +120,7 @@ def _script_from_text(reduction: Reduction, text: str) -> DraftScript | None:
 
 
 def _script_from_failing_text(reduction: Reduction, before: str) -> DraftScript:
-    """Return a script from source that shows the failure, reduced."""
+    """Return a script from the text `before`, which shows the failure, after reducing it."""
     writer = ScriptWriter(reduction)
     usual = ProgramFacts("tuple", False, False)
     after = reduce_text(
@@ -130,9 +133,9 @@ def _script_from_failing_text(reduction: Reduction, before: str) -> DraftScript:
 
 
 def _smaller_text(reduction: Reduction) -> str | None:
-    """Return the program's source with stubs for modules it does not need, if that still fails.
+    """Return source of the program with stubs for modules that the failure does not need.
 
-    Otherwise the program is restored.
+    None if it does not show the failure; then the modules are restored.
     """
     notes, undo = list(reduction.notes), None
     with tolerate_errors(reduction, "modules"):
@@ -147,9 +150,10 @@ def _smaller_text(reduction: Reduction) -> str | None:
 
 
 def _failing_text(reduction: Reduction, text: str | None) -> str | None:
-    """Return the program's source if it shows the failure; None otherwise.
+    """Return source of the program that shows the failure; None if none does.
 
-    The known source, else extracted: first with drawn values, then with the exact ones.
+    Tries `text` if given, then extracted source: first with random weights and inputs, then with
+    their values.
     """
     case, oracle = reduction.case, reduction.oracle
     ending: object = "it does not fail"
@@ -175,20 +179,20 @@ def _failing_text(reduction: Reduction, text: str | None) -> str | None:
 
 
 def _run_text(reduction: Reduction, text: str) -> Report:
-    """Run a text on the failing rung alone."""
+    """Return the report on a text on the failing rung alone."""
     candidate = replace(source_candidate(reduction, text), rungs=(reduction.rung,))
     return reduction.oracle.report(candidate).result()
 
 
 def _run_for_facts(text: str, case: Case) -> ProgramFacts:
-    """Run the source, and return facts about its inputs and outputs."""
+    """Return facts about the program of a text, from a run in a child."""
     job = functools.partial(_facts_of_run, text, case)
     found = run_isolated(job, where="fork", seconds=60).value
     return found or UNKNOWN
 
 
 def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
-    """Run the source in this process, and return facts about its inputs and outputs."""
+    """Return facts about the program of a text, from a run in this process."""
     module = load_module(text)
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
     seed_generators(_SEED)
@@ -210,7 +214,10 @@ def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
 
 
 def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
-    """Return the result with the script, its size and its check filled in."""
+    """Return the result with the script, its sizes and its check.
+
+    Without a draft, the result has no script.
+    """
     counts = reduction.oracle.counts
     result = Minified(
         replace(found, calls=counts.calls, culprit=draft.culprit if draft else None),

@@ -1,4 +1,4 @@
-"""Writer of the script of a failure: simplified, checked, and tried with every backend."""
+"""Writer of the script of a failure: simplifies, checks and runs it with every backend."""
 
 from __future__ import annotations
 
@@ -34,22 +34,25 @@ from fullgraph.minifier.simplify import (
 )
 
 START = 120.0
-"""Seconds that an interpreter may take before the failing call."""
+"""Seconds that an interpreter may take before the call that fails."""
 SIMPLIFY = 120.0
-"""Seconds for the simplification of a script's text."""
+"""Time limit, in seconds, of simplifying a script."""
 
 
 @dataclass(frozen=True)
 class DraftScript:
-    """A script, with its size and whether it is standalone."""
+    """A script with its check, its sizes, and the outcomes of its runs."""
 
     text: str
     check: ScriptCheck
     before: int
+    """Size of the program before the reduction, in `unit`."""
     standing: fresh.StandaloneCheck
+    """Whether it fails in a fresh interpreter and passes its controls."""
     culprit: Culprit | None
+    """The faulty part of the rung; None if it was not found."""
     sizes: tuple[int, int]
-    """Calls in Dynamo's graphs and in the ATen graphs."""
+    """Number of calls in the program's Dynamo graphs, and in its ATen graphs."""
     unit: str = "operators"
     """The unit of `before`."""
     outcomes: Mapping[str, str] = field(default_factory=dict)
@@ -57,13 +60,14 @@ class DraftScript:
 
 
 class ScriptWriter:
-    """Writer of scripts for programs with one failure."""
+    """Writer of scripts for programs that show the failure of one reduction."""
 
     def __init__(self, reduction: Reduction) -> None:
         self._reduction, self._rung = reduction, reduction.rung
         self._oracle, self._failure = reduction.oracle, reduction.oracle.expected
         self._changed = non_default_config()
         self.backward = bool(reduction.case.loss)
+        """Whether the script calls `backward`."""
         backend = self._rung.backend
         self._named = isinstance(backend, str) and not is_local_backend(backend)
         self._backend = backend if isinstance(backend, str) else self._rung.name
@@ -71,8 +75,10 @@ class ScriptWriter:
     def script(
         self, parts: ProgramText, needed: Iterable[str] | None = None
     ) -> tuple[str, ScriptCheck]:
-        """Return a script and its check. The script assigns the settings `needed`; None means
-        all."""
+        """Return a script of a program, and what it checks.
+
+        The script assigns the settings `needed`; None: all settings that are not torch's defaults.
+        """
         case, rung, failure = self._reduction.case, self._rung, self._failure
         sandbox = self._oracle.sandbox
         if sandbox.threads > 1:
@@ -104,7 +110,10 @@ class ScriptWriter:
     def draft(
         self, parts: ProgramText, needed: Iterable[str], candidate: Candidate, before: int
     ) -> DraftScript:
-        """Return the final script, checked in fresh interpreters."""
+        """Return the final script of `candidate`: simplified, and checked in fresh interpreters.
+
+        `before` is the size of the program before the reduction.
+        """
         last = [report.failure for report in run_again(candidate, self._oracle)]
         steady = all(self._failure.same(failure) for failure in last)
         if steady and last[0] is not None:
@@ -132,7 +141,11 @@ class ScriptWriter:
     def _settle(
         self, text: str, check: ScriptCheck, pool: ThreadPoolExecutor, steady: bool
     ) -> tuple[str, ScriptCheck, fresh.StandaloneCheck]:
-        """Return a script simplified and checked; as it was where only that stands alone."""
+        """Return a script simplified, what it checks, and whether it is standalone.
+
+        If only the original script is standalone, return that. It is not simplified unless
+        `steady`: the failure occurs in every run.
+        """
         short, shown = self._simplify(text, check) if steady else (text, check)
         short = format_script(short)
         standing = self._begin_standalone_check(short, shown, pool).result()
@@ -142,9 +155,10 @@ class ScriptWriter:
         return text, check, self._begin_standalone_check(text, check, pool).result()
 
     def _run_on_backends(self, text: str, check: ScriptCheck) -> Mapping[str, str]:
-        """Return the script's outcome on each rung that a script can name.
+        """Return the script's outcome with each backend that a script can name.
 
-        What only the rungs above the failing one need is not loaded here."""
+        Inductor is not loaded in this process if only rungs above the failing one need it.
+        """
         if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
             return {}
         names = dict.fromkeys(
@@ -161,7 +175,7 @@ class ScriptWriter:
         return {**found, **run(above, seconds=START)}
 
     def _simplify(self, text: str, check: ScriptCheck) -> tuple[str, ScriptCheck]:
-        """Return the script as a person would write it, with the values that it shows."""
+        """Return the script as a person would write it, and its check with the values it shows."""
         if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
             return text, check
         sandbox = self._oracle.sandbox
@@ -173,11 +187,11 @@ class ScriptWriter:
         shown = {text: start}
 
         def begin(candidate: str) -> Callable[[], bool]:
-            """Begin to try a text, and keep what it shows."""
+            """Start a trial of a text; return a function that waits for it."""
             wait = trial(candidate, start)
 
             def finish() -> bool:
-                """Return whether the text still shows the failure."""
+                """Return whether the text shows the failure; keep the values that it shows."""
                 found = wait()
                 if found is not None:
                     shown[candidate] = found
@@ -191,7 +205,11 @@ class ScriptWriter:
         return replace_comment(problem.current, check, found), found
 
     def _independent_scripts(self, parts: ProgramText, needed: Iterable[str]) -> Iterator[str]:
-        """Yield scripts whose calls share less: inputs, seeds, and at last definitions."""
+        """Yield scripts whose eager and compiled calls share less and less.
+
+        First the inputs are made for each call, then also under the same seed, then also the
+        definitions.
+        """
         for anew in (False, True):
             for random_inputs, random in ((False, False), (True, False), (True, True)):
                 less = replace(
@@ -202,9 +220,9 @@ class ScriptWriter:
     def _begin_standalone_check(
         self, text: str, check: ScriptCheck, pool: ThreadPoolExecutor
     ) -> Future[fresh.StandaloneCheck]:
-        """Begin to check in fresh interpreters whether a script is standalone.
+        """Start the check in fresh interpreters whether a script is standalone.
 
-        Forks check first whether it passes in eager and one rung down.
+        Whether it passes in eager and one rung below is first checked in forks, which are faster.
         """
         sandbox = self._oracle.sandbox
 
@@ -231,16 +249,16 @@ class ScriptWriter:
 
 def _count_calls(candidate: Candidate) -> tuple[int, int]:
     """Return the number of calls in a program's Dynamo graphs and in its ATen graphs."""
-    jobs = [functools.partial(size, candidate) for size in (_in_dynamo, _count_aten_calls)]
+    jobs = [functools.partial(size, candidate) for size in (_count_dynamo_calls, _count_aten_calls)]
     found = [run_isolated(job, where="fork", seconds=60).value for job in jobs]
     return found[0] or 0, found[1] or 0
 
 
-def _in_dynamo(candidate: Candidate, _: object) -> int:
+def _count_dynamo_calls(candidate: Candidate, _: object) -> int:
     return sum(graph.ops for graph in capture_graphs(candidate.case()))
 
 
 def _count_aten_calls(candidate: Candidate, _: object) -> int:
-    """Count the calls in the program's ATen graphs, in a child."""
+    """Return the number of calls in the program's ATen graphs; runs in a child."""
     case = candidate.case()
     return count_aten_calls(case.target, case.args, case.kwargs, case.dynamic)

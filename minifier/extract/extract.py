@@ -60,10 +60,7 @@ def _write(
     exact: bool,
     shared: SharedObjects | None,
 ) -> str:
-    """Return the source with `build()`; `roots` are the target, args and kwargs.
-
-    With `shared`, these objects are made once and assigned to variables.
-    """
+    """Return the source for `roots` (target, args, kwargs); `shared` objects become variables."""
     flat, cyclic = False, dict[int, object]()
     while True:
         writer = _BuildWriter(exact, shared, flat, cyclic)
@@ -154,11 +151,8 @@ class _BuildWriter:
         flat: bool = False,
         cyclic: Mapping[int, object] | None = None,
     ) -> None:
-        """With `flat`, statements are written among the definitions instead of in `build`.
-
-        That is needed if a definition uses an object that they make. `cyclic` are objects, by id,
-        whose constructor arguments would contain the object itself.
-        """
+        """`flat` writes statements among the definitions, which can then use what they make;
+        `cyclic` are objects, by id, whose constructor arguments would contain the object itself."""
         self.cyclic = cyclic or {}
         self.exact, self.flat = exact, flat
         self.shared_objects = shared
@@ -171,10 +165,7 @@ class _BuildWriter:
         self.shared: set[int] = set()
         """Ids of the modules that have more than one parent."""
         self.made: dict[int, tuple[object, str]] = {}
-        """Objects that have a variable, by id, with its name; "" while the object is being written.
-
-        The object is kept alive so that its id stays unique.
-        """
+        """Objects by id, kept alive, with their variable; "" while an object is being written."""
 
     def text(self, model: str, inputs: str) -> str:
         """Return the script: definitions, and a `build` that returns these two expressions."""
@@ -223,10 +214,7 @@ class _BuildWriter:
         return self.spelling.of(tuple(args))
 
     def _spell(self, value: object) -> str:
-        """Return an expression for a value that a definition uses.
-
-        Raises _NeededByDefinition if only the statements of `build` make the value.
-        """
+        """Return an expression for a value in a definition. Raises _NeededByDefinition."""
         before = len(self.lines)
         text = self.spelling.of(value)
         variables = {name for _, name in self.made.values() if name}
@@ -252,10 +240,7 @@ class _BuildWriter:
         return name
 
     def _construction(self, value: object) -> str | None:
-        """Return an expression for an object: its variable, or a call that makes it.
-
-        None if the object cannot be rebuilt.
-        """
+        """Return an object's variable or a call that makes it; None if it cannot be rebuilt."""
         known = self.made.get(id(value))
         if known is not None:
             if not known[1]:
@@ -280,10 +265,7 @@ class _BuildWriter:
         return made
 
     def _by_hand(self, value: object) -> str:
-        """Write statements that make an object without its constructor; return its variable.
-
-        Its attributes are assigned one by one.
-        """
+        """Write statements that make an object without its constructor; return its variable."""
         kind = self.spelling.of(type(value))
         name = self._assign_variable(value, self._empty(value, kind))
         self._fill(value, name)
@@ -326,10 +308,7 @@ class _BuildWriter:
                 self.lines.append(f"{base.__name__}.{method}({name}, {self.spelling.of(content)})")
 
     def _assign_variable(self, value: object, made: str) -> str:
-        """Assign the expression `made` to a variable named after the type of `value`.
-
-        Returns the variable's name.
-        """
+        """Assign `made` to a variable named after the type of `value`; return its name."""
         stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(value).__name__).lower().strip("_")
         name = self.sources.reserve_name(stem, value)
         self.lines.append(f"{name} = {made}")
@@ -383,10 +362,7 @@ def _shared_modules(module: nn.Module) -> set[int]:
 
 
 def _mode_statements(module: nn.Module) -> list[str]:
-    """Return statements that set train or eval mode of modules that differ from their parent.
-
-    `{}` stands for the module's variable.
-    """
+    """Return statements that set modes unlike the parent's, with `{}` for the module."""
     found = []
     modes = {"": module.training}
     for path, child in module.named_modules():

@@ -12,7 +12,7 @@ from fullgraph.compiler.private import find_region, is_grad_switch
 
 
 class RegionInterpreter(Interpreter):
-    """FX interpreter that leaves the regions it entered (autocast, grad modes), also after errors."""
+    """FX interpreter that always leaves the regions (autocast, grad modes) that it entered."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)

@@ -1,1 +1,1 @@
-"""Whether a candidate fails: cases, failures, verdicts, the sandbox, the journal."""
+"""Decide whether a candidate fails: cases, failures, verdicts, the sandbox, the journal."""

@@ -1,7 +1,7 @@
-"""Compiling a case rung by rung and comparing each with eager, in the process this runs in.
+"""Run a case on each rung, and compare the results with eager's, in this process.
 
-It is meant for a forked child: the state of the case is put back between the runs, and what went
-wrong is told as plain data.
+This is meant for a forked child. The state of the case is restored between the runs, and outcomes
+are sent as picklable messages.
 """
 
 from __future__ import annotations
@@ -47,20 +47,22 @@ EAGER = "eager"
 
 @dataclass(frozen=True)
 class RungStarted:
-    """Message sent before a rung runs; without an outcome after it, the rung crashed or hung."""
+    """Message sent before a rung runs; if no outcome follows, the rung crashed or hung."""
 
     rung: str
 
 
 @dataclass(frozen=True)
 class RungOutcome:
-    """Outcome of a rung."""
+    """Outcome of a program on a rung."""
 
     rung: str
     failure: Failure | None
+    """None if the rung passes."""
     seconds: float
+    """Wall time."""
     refused: str = ""
-    """A clause on why this is not a failure though it looks like one, or not a case at all."""
+    """Clause on why a difference from eager is no failure, or eager no reference; "" otherwise."""
 
 
 def attempt(
@@ -72,10 +74,12 @@ def attempt(
     repeat_eager: bool = False,
     eager_limit: float | None = None,
 ) -> None:
-    """Run `case` in eager and then on each rung; `emit` each outcome.
+    """Run `case` in eager and then on each rung; `emit` a message before and after each.
 
-    Ends at the first failure unless `stop` is False. With `repeat_eager` eager runs twice, and a
-    difference between the two is a refusal. Eager fails after `eager_limit` seconds."""
+    It ends at the first failure unless `stop` is False. With `repeat_eager`, eager runs twice; if
+    the results differ, eager is refused as a reference. Eager fails if it takes more than
+    `eager_limit` seconds.
+    """
     before = snapshot(case.objects)
     emit(RungStarted(EAGER))
     start = time.monotonic()
@@ -105,14 +109,17 @@ def attempt(
 
 @contextlib.contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError in the block after some seconds, in the main thread of a child.
+    """Raise TimeoutError in the block after `seconds`; None is no limit.
 
-    An edit can turn a loop into an endless one, which Python code is told to leave."""
+    It interrupts Python code, such as a loop that an edit has made endless. Works only in the main
+    thread.
+    """
     if seconds is None:
         yield
         return
 
     def end(*_: object) -> None:
+        """Raise TimeoutError: the handler of the alarm."""
         raise TimeoutError(f"eager did not end within {seconds:.0f} s")
 
     before = signal.signal(signal.SIGALRM, end)
@@ -125,12 +132,16 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
 
 def _eager_tolerance(case: Case) -> Tolerance | None:
-    """Return the tolerance between two eager runs of a device whose reductions vary."""
+    """Return the tolerance for comparing two eager runs.
+
+    It is 0 on CPU; on other devices, whose sums vary from run to run, it is the case's, None by
+    dtype.
+    """
     return case.tolerance if devices_of(case.objects) - {"cpu", "meta"} else Tolerance(0.0, 0.0)
 
 
 def _run_eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
-    """Return eager's results, and whether it drew random numbers."""
+    """Return the results of eager, and whether it drew random numbers; restore `before`."""
     seed_generators(0)
     states = random_states()
     found = _run(case, case.target)
@@ -142,7 +153,7 @@ def _run_eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
 
 
 def _run(case: Case, function: Callable[..., object]) -> RunResults:
-    """Make the calls of the case and return the results of the last one."""
+    """Call `function` as often as the case says, and return the results of the last call."""
     for _ in range(case.calls):
         found = run_and_record(function, case.args, case.kwargs, loss=case.loss, module=case.module)
     synchronize_devices()
@@ -152,7 +163,10 @@ def _run(case: Case, function: Callable[..., object]) -> RunResults:
 def _check_rung(
     case: Case, rung: Rung, before: Snapshot, expected: RunResults
 ) -> tuple[Failure | None, str]:
-    """Run a rung and return its failure; without one, why an apparent one is ignored."""
+    """Return the failure of a rung, and "".
+
+    Without a failure: None, and a clause on why a difference is no failure, "" if there is none.
+    """
     torch.compiler.reset()
     try:
         with forbid_recompiles(case.wanted is Kind.RECOMPILE):
@@ -168,7 +182,7 @@ def _check_rung(
     asked: list[str] = []
 
     def judge() -> RunResults | None:
-        """Return the float64 results, and note that they were needed."""
+        """Return the float64 results; note that the comparison needed them."""
         asked.append("the compiled result is closer to float64 than eager")
         return _run_in_float64(case)
 
@@ -181,7 +195,7 @@ def _check_rung(
 
 
 def _failure_of_error(case: Case, rung: Rung, error: Exception) -> Failure:
-    """Return the failure of a rung that raised `error`."""
+    """Return the failure for a rung that raised `error`."""
     failure = failure_of_exception(rung.name, error)
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) and is_dynamo_error(error):
         signature = failure.signature if case.wanted is Kind.BREAK else ()
@@ -190,7 +204,7 @@ def _failure_of_error(case: Case, rung: Rung, error: Exception) -> Failure:
 
 
 def _run_in_float64(case: Case) -> RunResults | None:
-    """Run in float64 and return the results; None if that fails."""
+    """Return the results of the case in float64; None if it fails in float64."""
     try:
         target, args, kwargs = to_float64(case.target, case.args, case.kwargs)
         module = target if isinstance(target, torch.nn.Module) else None
@@ -202,7 +216,7 @@ def _run_in_float64(case: Case) -> RunResults | None:
 
 
 def slow(case: Case, rung: Rung) -> Failure | None:
-    """Return a failure if the compiled program is over `SLOW_FACTOR` times as slow as eager."""
+    """Return a failure if the compiled program takes over `SLOW_FACTOR` times as long as eager."""
     compiled = case.compiled(rung)
     for function in (case.target, compiled) * 2:
         function(*case.args, **case.kwargs)
@@ -217,7 +231,7 @@ def slow(case: Case, rung: Rung) -> Failure | None:
 
 
 def _measure_seconds(case: Case, function: Callable[..., object]) -> float:
-    """Return the wall time of one call, device work included."""
+    """Return the wall time of one call, including its work on the device."""
     synchronize_devices()
     start = time.perf_counter()
     function(*case.args, **case.kwargs)

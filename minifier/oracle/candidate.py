@@ -1,4 +1,4 @@
-"""A question to the oracle, and its answer."""
+"""Candidates, and the oracle's answers on them."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ class Candidate:
     """A program to run in eager and on some rungs."""
 
     name: str
-    """Equal for equal programs, also in another process: "graph 3f2a", "source 91bc"."""
+    """Equal for equal programs, in every process: "graph 3f2a", "source 91bc"."""
     program: Case | Callable[[], Case]
-    """A function is called in the child; if it raises, the candidate could not be tried."""
+    """The case, or a function that makes it in the child; if that raises, there is no verdict."""
     rungs: tuple[Rung, ...]
     attempt: int = 1
-    """Number of this run among those of the same program; each attempt runs it again."""
+    """Number of this run of the program, from 1; each attempt runs it again."""
     every: bool = False
-    """Whether to run on the rungs after the first failure, too."""
+    """Whether to run the rungs after the first failing one, too."""
     repeat_eager: bool = False
+    """Whether to run eager twice, to see whether its results vary."""
     eager_limit: float | None = None
-    """Seconds that making the program, and eager, may each take; None: the sandbox's limit."""
+    """Seconds that making the case, and its eager run, may each take; None: no such limit."""
     limit: tuple[Subsystem, int] | None = None
-    """A subsystem, and how often it is applied at most."""
+    """A subsystem, and the maximum number of times that it is applied."""
     without: tuple[Subsystem, ...] = ()
     """Subsystems that are disabled."""
 
     @property
     def key(self) -> str:
-        """Key of the question whether this candidate fails, the same in every process."""
+        """Key of the candidate in the oracle's memory and journal, the same in every process."""
         rungs = "+".join(rung.name for rung in self.rungs)
         limit = f" limit {self.limit[0].name} {self.limit[1]}" if self.limit else ""
         without = f" without {[part.name for part in self.without]}" if self.without else ""
         return f"{self.name} on {rungs}{limit}{without} #{self.attempt}"
 
     def case(self) -> Case:
-        """Return the program. Raises whatever the function that makes it raises."""
+        """Return the case; make it if `program` is a function. Raises what that raises."""
         return self.program if isinstance(self.program, Case) else self.program()
 
 
@@ -54,7 +55,7 @@ class Verdict(StrEnum):
     OTHER = "other failure"
     PASSES = "passes"
     UNRESOLVED = "unresolved"
-    """It could not be tried, or hangs where the program fails otherwise."""
+    """It could not be run or fails in eager, or exceeds a limit that the program does not."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +63,19 @@ class Report:
     """Outcomes of a candidate on its rungs."""
 
     ends: tuple[RungOutcome, ...]
+    """Outcome of each rung that ran, eager first."""
     broken: str = ""
-    """One sentence on why it could not be tried."""
+    """One sentence on why the candidate could not be run; "" if it ran."""
     applied: tuple[str, ...] = ()
-    """What a limited subsystem did, one entry an application."""
+    """What each application of a limited subsystem did."""
 
     @property
     def failure(self) -> Failure | None:
-        """Return the first failure."""
+        """The failure on the first rung that fails; None if no rung does."""
         return next((end.failure for end in self.ends if end.failure is not None), None)
 
     def verdict(self, expected: Failure) -> Verdict:
-        """Return the verdict on a candidate that should fail like `expected`."""
+        """Return the verdict on the candidate, for a program that fails with `expected`."""
         failure = self.failure
         if self.broken or (failure is not None and failure.rung == EAGER):
             return Verdict.UNRESOLVED

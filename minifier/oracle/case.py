@@ -1,4 +1,4 @@
-"""A program under suspicion: the call, its inputs, and how it is compiled."""
+"""The program that `bisect` or `minify` examines: the call, its inputs, its options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fullgraph.minifier.oracle.failure import Kind
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A callable with arguments, and what counts as a failure."""
+    """A callable with its inputs, and what counts as a failure of its compiled form."""
 
     target: Callable[..., Any]
     args: tuple[Any, ...]
@@ -26,15 +26,15 @@ class Case:
     tol: float | None = None
     """Relative and absolute tolerance; None: by dtype."""
     strides: bool = True
-    """Whether different strides or aliasing count as wrong."""
+    """Whether an output with other strides or aliases than in eager counts as a failure."""
     calls: int = 1
-    """How often it is called; some failures need a second call."""
+    """How often it is called before results are compared; some failures need a second call."""
     wanted: Kind | None = None
-    """What to look for instead of any failure: a graph break, a recompile, slowness."""
+    """The kind of failure to look for, such as BREAK, RECOMPILE or SLOW; None: any kind."""
 
     @property
     def tolerance(self) -> Tolerance | None:
-        """Return the user's tolerance; None: by dtype."""
+        """The user's tolerance; None: by dtype."""
         return None if self.tol is None else Tolerance(self.tol, self.tol)
 
     @property
@@ -46,7 +46,7 @@ class Case:
         return (self.target, self.args, self.kwargs)
 
     def compiled(self, rung: Rung) -> Callable[..., Any]:
-        """Return the target as `rung` compiles it; the target itself for eager."""
+        """Return the target compiled for `rung`; the target itself for eager."""
         if rung.backend is None:
             return self.target
         return torch.compile(

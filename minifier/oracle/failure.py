@@ -1,4 +1,4 @@
-"""Failures, and when two programs fail in the same way."""
+"""Failures, and whether two programs fail in the same way."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fullgraph.minifier.oracle.signatures import (
 
 TORCH = Path(torch.__file__).parent
 SLOW_FACTOR = 1.5
-"""Ratio to eager's time above which a program counts as slow."""
+"""Ratio of the compiled program's time to eager's above which the program counts as slow."""
 SLOW_OVERHEAD = 0.0005
-"""Seconds of guards and the graph's call, which are no stage's fault."""
+"""Seconds of guards and of calling the graph, which do not count as slow."""
 
 
 class Kind(StrEnum):
@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 
 NOT_BESIDE = (Kind.SLOW, Kind.MEMORY)
-"""Kinds that other running candidates would disturb."""
+"""Kinds of failure that depend on which other candidates run at the same time."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,11 @@ class Failure:
     signature: tuple[str, ...]
     """The part that stays the same when the program gets smaller."""
     message: str
-    """For people: the exception's text, "expected …, got …", the signal."""
+    """Text for the user: the exception's message, "expected …, got …", or the signal."""
     details: str = ""
-    """A traceback, where there is one."""
+    """The traceback or the output of the process; "" if there is none."""
     difference: Mismatch | None = None
+    """The first difference from eager's results; None for other kinds of failure."""
 
     def same(self, other: Failure | None) -> bool:
         """Return whether `other` is the same failure, possibly of another program."""
@@ -73,10 +74,10 @@ class Failure:
 
 
 def failure_of_exception(rung: str, exception: BaseException) -> Failure:
-    """Return the failure for an exception that eager does not raise.
+    """Return the failure for an exception that the program raises on `rung`.
 
-    Its signature is the type, the message without names and numbers, and the function of torch that
-    raised it.
+    Its signature consists of the exception's type, its message without names and numbers, and the
+    function of torch that raised it.
     """
     inner = unwrap_exception(exception)
     message = _message_of(inner)
@@ -92,7 +93,8 @@ def failure_of_exception(rung: str, exception: BaseException) -> Failure:
 def failure_of_difference(rung: str, found: Mismatch) -> Failure:
     """Return the failure for a result that differs from eager's.
 
-    Its signature is what differs; for dtypes and layouts also which, and whether one is missing.
+    Its signature consists of the aspect that differs; for dtypes, layouts and types also of both
+    values, and for the keys of a changed container of whether one is missing.
     """
     pair: tuple[str, ...] = ()
     if found.aspect in ("dtype", "layout", "requires_grad", "type"):
@@ -104,7 +106,7 @@ def failure_of_difference(rung: str, found: Mismatch) -> Failure:
 
 
 def unwrap_exception(exception: BaseException) -> BaseException:
-    """Return the user-level exception inside the exceptions in which compilers wrap it."""
+    """Return the innermost exception of those in which Dynamo and backends wrap an exception."""
     while True:
         inner = getattr(exception, "inner_exception", None)
         if not isinstance(inner, BaseException) or inner is exception:
@@ -113,13 +115,16 @@ def unwrap_exception(exception: BaseException) -> BaseException:
 
 
 def raising_function(trace: TracebackType | None) -> str:
-    """Return the innermost function of torch in a traceback: "torch._inductor.ir.realize"."""
+    """Return the innermost function of torch in a traceback: "torch._inductor.ir.realize".
+
+    "" if there is none.
+    """
     names = [name for name in map(_torch_name, _frames(trace)) if name]
     return names[-1] if names else ""
 
 
 def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
-    """Yield the entries of a traceback, outermost first."""
+    """Yield the frames of a traceback, outermost first."""
     while trace is not None:
         yield trace
         trace = trace.tb_next
@@ -136,7 +141,7 @@ def _torch_name(frame: TracebackType) -> str:
 
 
 def _message_of(exception: BaseException) -> str:
-    """Return an exception's message without the text that torch adds to every message."""
+    """Return an exception's message without the hints that torch appends to every message."""
     try:
         text = str(exception)
     except Exception as failure:

@@ -1,4 +1,4 @@
-"""Stable names for a reduction and its questions, by which interrupted work is found again."""
+"""Ids of reductions and texts, by which an interrupted reduction is found again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fullgraph.minifier.oracle.case import Case
 
 
 def reduction_id(case: Case, rungs: Sequence[Rung]) -> str:
-    """Return an id of the reduction, the same whenever the same command runs again."""
+    """Return an id of the reduction, equal whenever the same command runs again."""
     target = case.target
     kind = type(target) if isinstance(target, torch.nn.Module) else target
     state = case.module.state_dict() if case.module else {}
@@ -38,7 +38,7 @@ def reduction_id(case: Case, rungs: Sequence[Rung]) -> str:
 
 
 def _stable_text(value: object) -> str:
-    """Return a setting as text that is the same in every process."""
+    """Return the value of a setting as text, the same in every process."""
     return getattr(value, "__qualname__", "") or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 

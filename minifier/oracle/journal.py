@@ -1,4 +1,4 @@
-"""Answers on disk, written at once, so that an interrupted reduction resumes."""
+"""Answers of the oracle in a file, from which an interrupted reduction resumes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fullgraph.compiler.errors import FullgraphError
 
 
 class Journal:
-    """Oracle answers by key, each on disk before it is used.
+    """Answers of the oracle by key, each written to the file before it is used.
 
-    The reducers are deterministic: with the same answers they reach the same candidates, so only
-    answers are kept. A line that a kill cut short is dropped.
+    Only answers are kept: reducers are deterministic, so with the same answers they reach the same
+    candidates. A line that was cut short when the process was killed is skipped.
     """
 
     def __init__(self, path: Path, work: str) -> None:
-        """`work` names the reduction; answers of another one are forgotten."""
+        """`work` is the id of the reduction; the answers of another reduction are deleted."""
         self.path = path
         self.answers: dict[str, Any] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ class Journal:
             self._append({"work": work})
 
     def _read(self, lines: list[str]) -> None:
-        """Read the answers of an earlier run; skip damaged lines."""
+        """Read the answers of an interrupted run; skip damaged lines."""
         for line in lines:
             try:
                 entry = json.loads(line)
@@ -49,18 +49,18 @@ class Journal:
         os.write(self._file, f"\n{json.dumps(entry)}\n".encode())
 
     def note(self, key: str, answer: object) -> None:
-        """Append an answer; None is not kept."""
+        """Write the answer to the question `key`."""
         self.answers[key] = answer
         text = base64.b64encode(pickle.dumps(answer)).decode()
         self._append({"key": key, "answer": text})
 
     def close(self) -> None:
-        """Close the file without deleting it."""
+        """Close the file and keep it."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
     def finish(self) -> None:
-        """Delete the file, since the reduction is complete."""
+        """Delete the file: the reduction is complete."""
         self.close()
         self.path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The oracle: whether a candidate fails like the program."""
+"""The oracle: decides whether a candidate fails like the program."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ T = TypeVar("T")
 
 
 class OutOfBudget(Exception):
-    """Raised when the budget is over; `Problem.current` is the best so far."""
+    """Raised when the budget is spent; `Problem.current` is the smallest candidate so far."""
 
 
 @dataclass
 class Counts:
-    """Number of programs run, of candidates asked about, and of answers from memory."""
+    """Numbers of programs that ran, and of answers that were already known."""
 
     calls: int = 0
-    """Programs that ran, each in a process of its own."""
+    """Programs that ran, each in a child process."""
     candidates: int = 0
-    """Those of them that were asked for a verdict, including speculative ones."""
+    """Those of them whose verdict was asked for, including those run ahead of need."""
     cached: int = 0
-    """Verdicts that were known, and answers from an earlier run."""
+    """Verdicts that were already known, some from an interrupted run."""
 
 
 class Oracle:
-    """Runs each candidate once, and compares its failure with the expected one.
+    """Runs each candidate once, and compares its failure with the program's.
 
-    Reducers are deterministic: an interrupted reduction asks the same again, and the journal has
-    the answers."""
+    Reducers are deterministic: a reduction that resumes asks for the same candidates again, and the
+    journal has the answers.
+    """
 
     expected: Failure
-    """The program's failure; set once it is known."""
+    """The failure of the program; must be set before verdicts are asked for."""
     eager_limit: float | None = None
-    """Seconds that a smaller program may take in eager; set once the program's own are known."""
+    """Time limit, in seconds, of a candidate in eager; None until the program's time is known."""
 
     def __init__(
         self, sandbox: Sandbox, journal: Journal | None = None, *, deadline: float | None = None
@@ -57,14 +58,15 @@ class Oracle:
         self._memo: dict[str, Future[Any]] = {}
 
     def is_out_of_budget(self) -> bool:
+        """Return whether the deadline has passed."""
         return self._deadline is not None and time.monotonic() > self._deadline
 
     def report(self, candidate: Candidate) -> Future[Report]:
-        """Begin to run a candidate unless its report is known."""
+        """Return the future report on a candidate; start a run unless it was run before."""
         return self.run_once(self._key(candidate), partial(self._run, candidate))
 
     def ask(self, candidate: Candidate) -> Future[Verdict]:
-        """Begin to find the verdict on a candidate, even if the budget is spent."""
+        """Return the future verdict on a candidate, even if the budget is spent."""
         self.counts.cached += self._key(candidate) in self._memo
         calls = self.counts.calls
         report = self.report(candidate)
@@ -74,8 +76,10 @@ class Oracle:
     def verdicts(self, candidates: Iterable[Candidate]) -> Iterator[Verdict]:
         """Yield the verdicts on candidates in order; raise OutOfBudget.
 
-        Candidates are drawn lazily. As many run at a time as the sandbox allows: the first, and
-        the next ones ahead of need. None of these runs any more when the iterator is closed."""
+        Candidates are drawn lazily. As many run at a time as the sandbox allows: the one whose
+        verdict comes next, and those after it. When the iterator is closed, it waits until none of
+        them runs.
+        """
         drawn = iter(candidates)
         ahead: deque[Future[Verdict]] = deque()
         over = False
@@ -97,13 +101,13 @@ class Oracle:
             raise OutOfBudget
 
     def mark_unresolved(self, candidate: Candidate) -> None:
-        """Treat a candidate as unresolved from now on, because its outcomes vary."""
+        """Make the verdict on a candidate UNRESOLVED from now on, because its outcomes vary."""
         self._memo[self._key(candidate)] = _completed(Report((), "It fails only sometimes."))
 
     def run_once(self, key: str, begin: Callable[[], Future[T]]) -> Future[T]:
-        """Return the answer for `key` from memory or the journal; else call `begin`.
+        """Return the answer for `key` if it is known; otherwise call `begin` for it.
 
-        The journal has it before it is used.
+        A new answer is written to the journal before it is returned.
         """
         if key not in self._memo:
             recalled = self._is_known(key)
@@ -128,12 +132,15 @@ class Oracle:
         return f"{candidate.key} {threads} threads" if threads > 1 else candidate.key
 
     def _run(self, candidate: Candidate) -> Future[Report]:
-        """Begin to run a candidate in the sandbox, and count it."""
+        """Start a run of a candidate in the sandbox, and count it."""
         self.counts.calls += 1
         return self.sandbox.begin(candidate)
 
     def _note(self, key: str, answer: T) -> T:
-        """Write an answer to the journal, unless the machine was at fault."""
+        """Return `answer` after writing it to the journal.
+
+        Reports on candidates that could not be run are not written: the machine may be at fault.
+        """
         broken = isinstance(answer, Report) and answer.broken  # the machine, which may be fixed
         if self._journal and not broken and not self.sandbox.stopped:
             self._journal.note(key, answer)
@@ -148,11 +155,11 @@ def _completed(answer: T) -> Future[T]:
 
 
 def _map_future(future: Future[S], function: Callable[[S], T]) -> Future[T]:
-    """Return the future of `function` applied to a future's result."""
+    """Return the future of `function(value)` for the value of another future."""
     following: Future[T] = Future()
 
     def settle(done: Future[S]) -> None:
-        """Complete the new future with the result of `function`, or its exception."""
+        """Complete the new future with the result of `function`, or with the exception."""
         try:
             following.set_result(function(done.result()))
         except BaseException as error:

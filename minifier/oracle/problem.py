@@ -1,4 +1,4 @@
-"""A thing to make smaller while the oracle says that it still fails in the same way."""
+"""A program to reduce, and the oracle that decides whether a smaller one fails in the same way."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 class Problem(Generic[T]):
-    """The smallest failing candidate so far, and the way to try smaller ones.
+    """The smallest failing candidate so far, and how to try smaller ones.
 
-    A reducer is a function of a `Problem` that offers candidates until none is accepted.
+    A reducer is a function of a `Problem` that tries candidates until none of them fails in the
+    same way.
     """
 
     def __init__(
@@ -25,23 +26,24 @@ class Problem(Generic[T]):
         candidate_of: Callable[[T], Candidate],
         on_step: Callable[[T], None] = lambda _: None,
     ) -> None:
-        """`candidate_of` returns a graph or text as the oracle runs it; equal ones have equal
-        names. `on_step` receives each new `current` at once."""
+        """`candidate_of` makes a graph or text a candidate; equal ones get equal names. `on_step`
+        is called with each new `current`."""
         self.start = self.current = start
         self.oracle = oracle
         self._candidate_of, self._on_step = candidate_of, on_step
 
     @property
     def candidate(self) -> Candidate:
-        """Return `current` as the oracle runs it."""
+        """`current` as a candidate for the oracle."""
         return self._candidate_of(self.current)
 
     def first(self, candidates: Iterable[T]) -> bool:
-        """Make the first of `candidates` that fails in the same way `current`.
+        """Find the first of `candidates` that fails in the same way, and make it `current`.
 
-        Candidates are drawn lazily and asked about in order; the next ones run ahead, and the
-        first success in order wins, so that the result is that of one job. Returns whether one
-        failed. Raises OutOfBudget."""
+        Returns whether one was found. Candidates are drawn lazily. The next ones run ahead, but the
+        first in order wins, so the result does not depend on the number of jobs. Raises
+        OutOfBudget.
+        """
         asked, candidates = tee(candidates)
         verdicts = self.oracle.verdicts(map(self._candidate_of, asked))
         for verdict, candidate in zip(verdicts, candidates, strict=False):
@@ -52,7 +54,7 @@ class Problem(Generic[T]):
         return False
 
     def fails(self, candidate: T) -> bool:
-        """Return whether `candidate` fails in the same way; `current` stays. Raises OutOfBudget."""
+        """Return whether `candidate` fails in the same way; keep `current`. Raises OutOfBudget."""
         return next(self.oracle.verdicts([self._candidate_of(candidate)])) is Verdict.SAME
 
     def where(self) -> str:

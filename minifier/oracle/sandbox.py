@@ -38,7 +38,7 @@ SECONDS = 300.0
 
 OUT_OF_MEMORY = "OutOfMemoryError"
 _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileNotFoundError")
-"""Exceptions about the machine rather than the program."""
+"""Types of exceptions that are due to the machine rather than to the program."""
 
 
 class Sandbox:
@@ -54,17 +54,19 @@ class Sandbox:
         threads: int = 1,
         modes: Modes | None = None,
     ) -> None:
-        """`cache` returns the folder for Inductor's output and is called before that is needed.
-        `seconds`, and bytes of `memory` beyond what the program has, limit each case; at most
-        `jobs` run at a time. `threads` and `modes` are the program's own; None: those of this
-        thread."""
+        """`cache` returns the folder for Inductor's output, and is called only when that is needed.
+
+        Each candidate may take `seconds`, and `memory` bytes more than this process; at most `jobs`
+        run at a time. `threads` and `modes` are those of the program; None: the modes of this
+        thread.
+        """
         self.seconds = seconds
         self.jobs = jobs
         self._cache = cache
         self._memory = memory
         self._modes = modes or Modes.current()
         self.threads = 1
-        """With how many each case is tried; what is compiled depends on it."""
+        """Number of threads with which candidates run; what Inductor compiles depends on it."""
         self._most = threads
         self._stop = threading.Event()
         self._listening: list[threading.Thread] = []
@@ -72,7 +74,8 @@ class Sandbox:
     def load(self, rungs: Sequence[Rung]) -> str | None:
         """Load Inductor if one of `rungs` needs it, so that children inherit it.
 
-        Returns the folder for its output. Raises what the maker of that folder raises.
+        Returns the folder for Inductor's output; None if it is not needed. Raises what `cache`
+        raises.
         """
         return self._cache() if any(rung.needs_inductor for rung in rungs) else None
 
@@ -84,9 +87,7 @@ class Sandbox:
         """Run candidates with the program's own thread count from now on.
 
         Returns whether that changes anything: the count is above one, and OpenMP supports it in a
-        child.
-
-        Returns whether it is more than one and OpenMP lets a child have them.
+        forked child.
         """
         if self._most == 1 or not pause_openmp():
             return False
@@ -95,19 +96,20 @@ class Sandbox:
 
     @property
     def stopped(self) -> bool:
-        """Return whether `stop` was called; later outcomes are meaningless."""
+        """Whether `stop` was called; outcomes after that are meaningless."""
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Stop everything that runs; the sandbox is unusable afterwards."""
+        """Stop all running candidates; the sandbox is unusable afterwards."""
         self._stop.set()
         for thread in self._listening:
             thread.join()
 
     def begin(self, candidate: Candidate) -> Future[Report]:
-        """Begin to run a candidate.
+        """Start a run of a candidate, and return its future report.
 
-        It ends at the first failure, or with `every` after all rungs."""
+        The run ends at the first failing rung, or after all rungs with `every`.
+        """
         cache, before = self.load(candidate.rungs), inductor_cache_dir()
         if self.threads > 1:
             pause_openmp()  # this process may have started some since
@@ -140,10 +142,12 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class Modes:
-    """Thread-local modes, such as grad mode and autocast, which children must set themselves."""
+    """Thread-local modes, such as grad mode and autocast, which a child has to set again."""
 
     facts: Mapping[str, Any]
+    """Grad mode and autocast, by name."""
     inference: bool
+    """Whether inference mode is on."""
 
     @classmethod
     def current(cls) -> Modes:
@@ -153,7 +157,7 @@ class Modes:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Apply the modes to this thread of a child process."""
+        """Set the modes in this thread of a child process; leave inference mode at the end."""
         for fact in process_states():
             if fact.name in self.facts:
                 fact.write(self.facts[fact.name])
@@ -162,19 +166,20 @@ class Modes:
 
 
 _OF_A_THREAD = ("grad mode", "autocast")
+"""Beginnings of the names of process states that are local to a thread."""
 
 
 @dataclass(frozen=True)
 class _CandidateJob:
-    """Job that runs a candidate in a child, see `Sandbox.begin`."""
+    """Job of a child process that runs a candidate, see `Sandbox.begin`."""
 
     candidate: Candidate
     modes: Modes
     threads: int
     folders: tuple[str, str | None] | None
-    """For Inductor's output, and of what it built before; None if missing."""
+    """Folders for Inductor's output and of its earlier builds; None if Inductor is not needed."""
     building: int | None
-    """How many kernels are built at a time."""
+    """Number of kernels that are built at a time; None: Inductor's default."""
 
     def __call__(self, emit: Emit) -> None:
         candidate = self.candidate
@@ -201,11 +206,11 @@ class _CandidateJob:
 
 
 _EXITS = ("SystemExit", "KeyboardInterrupt")
-"""Exceptions of a program that end its process."""
+"""Types of exceptions with which a program ends its process."""
 
 
 def _complete(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> None:
-    """Wait for a child, and complete the future with its report."""
+    """Wait for a child, and complete the future with the report on its candidate."""
     try:
         report.set_result(_make_report(wait()))
     except BaseException as error:
@@ -213,7 +218,7 @@ def _complete(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> N
 
 
 def _make_report(outcome: JobOutcome[None]) -> Report:
-    """Return the outcome of a child as a report."""
+    """Return the report on a candidate whose child process has ended."""
     ends = tuple(m for m in outcome.messages if isinstance(m, RungOutcome))
     applied = tuple(m for m in outcome.messages if isinstance(m, str))
     broken = next((why for end in ends if (why := _machine_problem(end.failure))), "")
@@ -233,7 +238,7 @@ def _make_report(outcome: JobOutcome[None]) -> Report:
 
 
 def _classify_end(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:
-    """Return kind, signature and message for a child that was killed or died."""
+    """Return the kind, signature and message for a child that was killed or died."""
     if outcome.status == "signal":
         name = outcome.signal or "a signal"
         return Kind.CRASH, (name,), f"the process died of {name}"
@@ -243,8 +248,10 @@ def _classify_end(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str
 
 
 def _machine_problem(failure: Failure | None) -> str:
-    """Return the problem of the machine behind an exception: no compiler, no disk space; else
-    ""."""
+    """Return a sentence on the machine's fault behind a failure: no compiler, a full disk.
+
+    "" if the machine is not at fault.
+    """
     if failure is None or failure.kind is not Kind.EXCEPTION:
         return ""
     if failure.signature[0] not in _BROKEN:

@@ -1,4 +1,4 @@
-"""Messages and names without what varies between copies of one program."""
+"""Messages and names without the parts that vary between copies of a program."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 import sys
 
 _LENGTH = 200
-"""Characters of a normalized message."""
+"""Maximum number of characters of a normalized message."""
 _LIBRARIES = frozenset(
     {*sys.stdlib_module_names, "torch", "torchvision", "functorch", "triton", "sympy"}
     | {"numpy", "np", "aten", "prims", "prim", "inductor", "quantized", "self"}
 ) - {"__main__"}
-"""First parts of dotted names that belong to a library, or mean the same in every copy."""
+"""First parts of dotted names that are the same in every copy, such as those of libraries."""
 _QUALIFIER = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 _SCOPE = re.compile(r"(?:[A-Za-z_][\w.]*\.)?<locals>\.")
 
@@ -24,7 +24,7 @@ _GENERATED = (
     (r"\bL_\w+_\b|\b___\w+|\b__compiled_fn_\w+", "NAME"),
     (r"\b(?:torch_dynamo)?_*resume_(?:in_\w+_)?at_\d+(?:_\d+)?\b", "NAME"),
 )
-"""What a compiler makes up: addresses, identifiers, temporary files, sources and names."""
+"""Patterns of generated text: addresses, ids, temporary files, sources, names."""
 _NUMBERS = (
     (r"(?<=[a-zA-Z_])\d+|\d+", "N"),
     (r"(?<=\w)_N\b", ""),  # the number of a copy's own name
@@ -39,10 +39,9 @@ _FAKE_CALL = re.compile(
 
 
 def normalize_message(message: str) -> str:
-    """Return a message's first line without numbers, shapes, paths, modules and made-up names.
+    """Return a message's first line without numbers, paths, modules and generated names.
 
-    Two copies of one program that differ in their file, their module or their scope have equal
-    normalized messages.
+    Copies of a program in different files, modules or scopes have equal normalized messages.
     """
     line = next((line for line in message.splitlines() if line.strip()), "")
     for pattern, name in _GENERATED:
@@ -54,16 +53,16 @@ def normalize_message(message: str) -> str:
 
 
 def find_fake_tensor_error(text: str) -> str:
-    """Return the operator's own error in what Dynamo says of a call with fake tensors.
+    """Return the operator's error in Dynamo's message on a call with fake tensors.
 
-    "RuntimeError: shape '[2, 2]' is invalid"; "" in other texts.
+    For example "RuntimeError: shape '[2, 2]' is invalid"; "" if the text is no such message.
     """
     found = _FAKE_CALL.search(text)
     return f"{found[1]}: {found[3]}" if found is not None else ""
 
 
 def strip_qualifiers(text: str) -> str:
-    """Return a text with classes and functions of the program under their bare names.
+    """Return a text in which classes and functions of the program have no module and scope.
 
     "candidate.Proxy" and "build.<locals>.Proxy" become "Proxy"; "torch.float32" stays.
     """
@@ -71,5 +70,5 @@ def strip_qualifiers(text: str) -> str:
 
 
 def _keep_library(match: re.Match[str]) -> str:
-    """Return a qualifier if it is a library's, else nothing."""
+    """Return the matched qualifier if it is a library's; "" otherwise."""
     return match.group() if match.group().partition(".")[0] in _LIBRARIES else ""

@@ -1,4 +1,4 @@
-"""Reducer of module trees: stubs replace submodules before anything is captured."""
+"""Reducer of module trees: replaces submodules by stubs, before any graph is captured."""
 
 from __future__ import annotations
 
@@ -24,30 +24,29 @@ class StubKind(StrEnum):
     """Kind of stub that replaces a submodule."""
 
     IDENTITY = "identity"
-    """Returns the argument that the output looks like."""
+    """Returns the argument that has the same shape as the output."""
     RECORDED = "recorded output"
-    """Returns the recorded outputs."""
+    """Returns the outputs that were recorded in an eager run."""
 
 
 Action = StubKind | int
-"""A stub, or the number of first children that a container keeps."""
+"""A stub for the module, or how many of its first children a container keeps."""
 
 _CONTAINERS = (nn.ModuleList, nn.Sequential)
 
 
 @dataclass(frozen=True)
 class ModulePlan:
-    """Replacements in a module tree by path, as in `named_modules`."""
+    """Actions on modules of a tree, by path as in `named_modules`."""
 
     actions: tuple[tuple[str, Action], ...] = ()
 
     def with_actions(self, actions: Mapping[str, Action]) -> ModulePlan:
-        """Return this plan with more actions; a new action replaces one at the same path."""
+        """Return this plan with `actions` added; an action replaces an earlier one at its path."""
         return ModulePlan(tuple(sorted({**dict(self.actions), **actions}.items())))
 
     def touches(self, path: str) -> bool:
-        """Return whether the module at `path` is replaced or dropped, itself or with an outer
-        one."""
+        """Return whether the module at `path`, or one that contains it, is replaced or dropped."""
         for outer, action in self.actions:
             inside = path.startswith(f"{outer}.")
             if isinstance(action, int):
@@ -68,27 +67,27 @@ class ModulePlan:
 
 @dataclass(frozen=True, eq=False)
 class ModuleOutput:
-    """The outputs of a module in the recorded run."""
+    """Recorded outputs of a module."""
 
     values: tuple[Any, ...]
-    """The output of each call, with copied tensors; empty if a transform of torch.func made one."""
+    """Output of each call, with copied tensors; () if a torch.func transform wraps one."""
     argument: int | str | None
-    """Position or name of the argument that each output looks like, or None."""
+    """Position or name of an argument that all outputs have the shape of; None if there is none."""
     weight: int
-    """Number of torch functions called inside."""
+    """Number of torch functions that were called inside the module."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleRecording:
-    """The outputs of all modules in one eager run."""
+    """Recorded outputs of the modules that an eager run called."""
 
     outputs: Mapping[str, ModuleOutput] = field(default_factory=dict)
-    """Outputs by module path; modules that were not called are missing."""
+    """Outputs by module path."""
 
     def called_once(self) -> ModuleRecording:
-        """Return only the modules that were called once.
+        """Return the recording of the modules that were called once.
 
-        A stub for several calls would count them in a Python integer, which makes Dynamo recompile.
+        A stub for several calls counts them in a Python integer, which makes Dynamo recompile.
         """
         once = {path: out for path, out in self.outputs.items() if len(out.values) == 1}
         return ModuleRecording(once)
@@ -97,9 +96,9 @@ class ModuleRecording:
 def record_modules(
     module: nn.Module, call: Callable[[], object], paths: Collection[str] | None = None
 ) -> ModuleRecording:
-    """Run `call` once and record the outputs of submodules, of all or of those at `paths`.
+    """Run `call` once and return the outputs of the submodules at `paths`; None: of all.
 
-    Restores the module and the generators. Raises what `call` raises.
+    Restores the module and the random generators. Raises what `call` raises.
     """
     before = snapshot((module,))
     watch = _CallRecorder()
@@ -123,8 +122,8 @@ def apply_plan(
 ) -> Callable[[], None]:
     """Apply `plan` to `module` in place, and return a function that undoes it.
 
-    Skips paths that an outer replacement removed. Raises KeyError for a module that was not
-    recorded; then nothing is replaced.
+    Skips paths that no longer exist because an outer module was replaced. Raises KeyError for a
+    module that was not recorded; then nothing is replaced.
     """
     before: list[tuple[nn.Module, dict[str, nn.Module | None]]] = []
 
@@ -155,9 +154,9 @@ def apply_plan(
 def reduce_modules(
     problem: Problem[ModulePlan], module: nn.Module, recorded: ModuleRecording
 ) -> None:
-    """Drop repeated layers, then replace children, outer and large ones first.
+    """Drop repeated layers, then replace modules by stubs, outer and large ones first.
 
-    Raises OutOfBudget.
+    `problem` is that of reducing plans for `module`. Raises OutOfBudget.
     """
     for path, child in module.named_modules():
         if isinstance(child, _CONTAINERS) and len(child) > 1 and not problem.current.touches(path):
@@ -182,7 +181,7 @@ def _keep_first(plan: ModulePlan, path: str, count: int) -> list[ModulePlan]:
 def _replace(
     problem: Problem[ModulePlan], recorded: ModuleRecording, level: Sequence[str], kind: StubKind
 ) -> None:
-    """Replace as many modules of one level by stubs as still fail."""
+    """Replace as many of the modules `level`, of one depth, as possible by stubs of one kind."""
     base = problem.current
     paths = [path for path in level if not base.touches(path)]
     if kind is StubKind.IDENTITY:
@@ -198,8 +197,7 @@ def _replace(
 
 
 def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
-    """Return a stub for a module with this recorded output. Raises KeyError if no stub is
-    possible."""
+    """Return a stub for a module with this recorded output; raise KeyError if there is none."""
     if kind is StubKind.RECORDED:
         if not output.values:
             raise KeyError("a transform of torch.func made the output")
@@ -210,7 +208,7 @@ def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
 
 
 class _CallRecorder:
-    """Recorder of module outputs, with the number of torch functions that each call made."""
+    """Recorder of the outputs of modules and of the number of torch functions they call."""
 
     def __init__(self) -> None:
         self.outputs: dict[str, ModuleOutput] = {}
@@ -229,7 +227,7 @@ class _CallRecorder:
         """Return the forward hook of the module at `path`."""
 
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: Any, value: Any) -> None:
-            """Record the output, and which argument it resembles."""
+            """Record the output, and an argument of the same shape."""
             weight = self.functions - self.begun.pop()
             given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
             like = [name for name, each in given if _looks_like(value, each)]
@@ -248,11 +246,11 @@ class _CallRecorder:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count the calls of torch functions inside the block."""
+        """Count the torch functions that are called in the block."""
         watch = self
 
         class Count(TorchFunctionMode):
-            """Mode that counts the calls of torch functions."""
+            """Mode that counts the torch functions that are called."""
 
             def __torch_function__(
                 self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -265,19 +263,19 @@ class _CallRecorder:
 
 
 def _is_transformed(leaf: Any) -> bool:
-    """Return whether a leaf is a tensor that a transform of torch.func wraps."""
+    """Return whether a value is a tensor that a torch.func transform wraps."""
     return isinstance(leaf, torch.Tensor) and is_functorch_wrapped(leaf)
 
 
 def _detached_copy(leaf: Any) -> Any:
-    """Return a copy of a tensor without its history; other leaves unchanged."""
+    """Return a copy of a tensor without its autograd history; other values unchanged."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
 
 def _looks_like(value: Any, argument: Any) -> bool:
-    """Return whether two values have the same structure, with tensors of the same kind."""
+    """Return whether two values have the same structure, and tensors of the same shapes and dtypes."""
     ones, others = tree_leaves(value), tree_leaves(argument)
     if type(value) is not type(argument) or len(ones) != len(others):
         return False
@@ -285,7 +283,7 @@ def _looks_like(value: Any, argument: Any) -> bool:
 
 
 def _same_kind(one: Any, other: Any) -> bool:
-    """Return whether two tensors have the same shape, dtype, device and layout."""
+    """Return whether two values are tensors of the same shape, dtype, device and layout."""
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
         return False
     return (one.shape, one.dtype, one.device, one.layout) == (
@@ -297,7 +295,7 @@ def _same_kind(one: Any, other: Any) -> bool:
 
 
 def _has_path(module: nn.Module, path: str) -> bool:
-    """Return whether a path still exists: an outer action may have removed it."""
+    """Return whether there is a module at `path`; an outer action may have removed it."""
     try:
         module.get_submodule(path)
     except AttributeError:
@@ -306,6 +304,6 @@ def _has_path(module: nn.Module, path: str) -> bool:
 
 
 def _holder(module: nn.Module, path: str) -> tuple[nn.Module, str]:
-    """Return the parent of the module at `path`, and the module's name in it."""
+    """Return the parent of the module at `path`, and the module's name in the parent."""
     outer, _, name = path.rpartition(".")
     return module.get_submodule(outer), name

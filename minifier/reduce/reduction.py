@@ -17,12 +17,11 @@ from fullgraph.minifier.oracle.oracle import Oracle
 from fullgraph.minifier.oracle.sandbox import SECONDS
 
 _TOLD = 120
-"""Characters of an error in a note."""
+"""Maximum number of characters of an error in a note."""
 
 
 class OnProgress(Protocol):
-    """Callback with the phase, the size at its start and now, and a writer of the current
-    script."""
+    """Callback for progress: the phase, the size at its start and now, and a writer of the script."""
 
     def __call__(
         self, phase: str, before: int, now: int, write: Callable[[], str] | None = None
@@ -40,28 +39,29 @@ class Reduction:
     case: Case
     rungs: tuple[Rung, ...]
     rung: Rung
-    """The first that fails."""
+    """The first rung that fails."""
     oracle: Oracle
     levels: tuple[GraphLevel, ...] = ("dynamo", "aot")
-    """The graphs to reduce, in order of preference."""
+    """Levels whose graphs to reduce, the preferred one first."""
     seconds: float = SECONDS
-    """Time limit of a fresh interpreter."""
+    """Time limit, in seconds, of a run in a fresh interpreter."""
     on_progress: OnProgress = _ignore
     script_of: Callable[[Any], str] = str
-    """Returns the script of a reduced graph or text."""
+    """Returns the script for a reduced graph or text."""
     notes: list[str] = field(default_factory=list)
+    """Sentences on the reduction, for the result."""
     call_text: str | None = None
-    """The program as the file that called makes it, if that can be told."""
+    """The program as the file that calls `minify` makes it; None if that is unknown."""
     log: Path | None = None
-    """File for the tracebacks of reducers that failed; None: they are dropped."""
+    """File for the tracebacks of reducers that fail; None: they are dropped."""
 
     @property
     def program(self) -> Candidate:
-        """Return the whole program as the oracle runs it."""
+        """The whole program as a candidate."""
         return Candidate("program", self.case, (self.rung,))
 
     def skip(self, reducer: str, error: Exception) -> None:
-        """Note in one line that a reducer failed, and append its traceback to the log."""
+        """Add a note that a reducer failed, and append its traceback to the log."""
         told = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:_TOLD]
         line = f"The reducer of {reducer} failed and was skipped ({told})."
         if self.log is not None:
@@ -72,14 +72,14 @@ class Reduction:
             self.notes.append(line)
 
     def candidate(self, name: str, program: Case | Callable[[], Case]) -> Candidate:
-        """Return a candidate that must fail on the failing rung and pass one rung below."""
+        """Return a candidate with the failing rung and the rung below, on which it must pass."""
         place = self.rungs.index(self.rung)
         rungs = self.rungs[max(1, place - 1) : place + 1]
         return Candidate(name, program, rungs, eager_limit=self.oracle.eager_limit)
 
     @property
     def possible(self) -> tuple[GraphLevel, ...]:
-        """Return the graph levels that can be captured without the failing stage."""
+        """The levels whose graphs can be captured without running the failing stage."""
         if self.case.wanted in (Kind.BREAK, Kind.RECOMPILE):
             return ()
         backend = self.rung.backend

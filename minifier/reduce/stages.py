@@ -1,4 +1,4 @@
-"""Stages of a reduction: the graph that fails on its own, or source that no graph shows."""
+"""Stages of a reduction: of a graph that fails alone, of the modules, of the source."""
 
 from __future__ import annotations
 
@@ -46,14 +46,15 @@ OVER = "The budget was over while something could still be taken away."
 
 @dataclass(frozen=True)
 class Reduced:
-    """The smallest failing graph, with its candidate and the settings that it needs."""
+    """The smallest failing graph, its candidate, and the settings that the failure needs."""
 
     graph: BoundGraph
     candidate: Candidate
-    """The graph as the oracle runs it."""
+    """The graph as a candidate for the oracle."""
     settings: tuple[str, ...]
-    """Names of the settings without which it does not fail."""
+    """Names of the settings without which the graph does not fail."""
     before: int
+    """Number of calls before the reduction."""
 
 
 def find_smallest_graph(reduction: Reduction) -> Reduced | None:
@@ -83,7 +84,10 @@ def find_smallest_graph(reduction: Reduction) -> Reduced | None:
 
 @contextmanager
 def tolerate_errors(reduction: Reduction, reducer: str) -> Iterator[None]:
-    """Skip the rest of the block if a reducer raises; the result so far stays."""
+    """Catch an exception of a reducer in the block, and note it; `reducer` is its name.
+
+    What it had reduced before is kept. OutOfBudget is raised.
+    """
     try:
         yield
     except OutOfBudget:
@@ -93,10 +97,10 @@ def tolerate_errors(reduction: Reduction, reducer: str) -> Iterator[None]:
 
 
 def _find_problem(reduction: Reduction) -> Problem[BoundGraph] | None:
-    """Return a problem of a graph that fails alone and each time; None if no graph does.
+    """Return the problem of reducing a graph that fails alone, each time; None if no graph does.
 
-    Graphs with torch.func transforms come last: AOTAutograd's graph, where the transforms are
-    applied, is a better start.
+    Dynamo's graphs with torch.func transforms come last, because AOTAutograd's graphs have the
+    transforms already applied.
     """
     levels = list(reduction.possible)
     while levels:
@@ -114,10 +118,10 @@ def _find_problem(reduction: Reduction) -> Problem[BoundGraph] | None:
 def _find_failing_problem(
     reduction: Reduction, graphs: Sequence[BoundGraph]
 ) -> Problem[BoundGraph] | None:
-    """Return a problem of the first failing graph, or of single calls of the only graph.
+    """Return the problem of the first graph that fails, or of single calls if there is one graph.
 
-    Single calls run first: a whole graph takes longer, and so does the check that the program fails
-    each time.
+    Single calls are tried first: a whole graph takes longer, and so does the check that the program
+    fails each time. None if nothing fails.
     """
     found = _isolate_failing_calls(reduction, graphs[0]) if len(graphs) == 1 else None
     if found is not None:
@@ -130,7 +134,10 @@ def _find_failing_problem(
 
 
 def _isolate_failing_calls(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
-    """Return a problem of the calls that fail alone, each time and without a loss; else None."""
+    """Return the problem of calls of a graph that fail alone, each time; None if none do.
+
+    They run without a loss.
+    """
     problem = graph_problem(reduction, graph, None)
     with suppress(OutOfBudget), tolerate_errors(reduction, "single calls"):
         isolate_calls(problem)
@@ -145,12 +152,12 @@ def _isolate_failing_calls(reduction: Reduction, graph: BoundGraph) -> Problem[B
 
 
 def graph_problem(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Problem[BoundGraph]:
-    """Return the problem of reducing a graph that fails with `loss`."""
+    """Return the problem of reducing a graph that fails when called with `loss`."""
     before = graph.ops
     reduction.on_progress("graph", before, before)
 
     def candidate(graph: BoundGraph) -> Candidate:
-        """Return a graph as the oracle runs it."""
+        """Return a graph as a candidate for the oracle."""
         case = replace(reduction.case, target=graph.module, args=graph.inputs, kwargs={}, loss=loss)
         return reduction.candidate(f"graph {loss} {graph.key}", case)
 
@@ -165,7 +172,10 @@ def graph_problem(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Proble
 def find_failing_graph(
     reduction: Reduction, graphs: Sequence[BoundGraph]
 ) -> Problem[BoundGraph] | None:
-    """Return a problem of the first graph that fails alone, without a loss if possible."""
+    """Return the problem of the first graph that fails alone; None if none does.
+
+    Each graph is tried without a loss first, then with one if the program has a loss.
+    """
     for graph in graphs:
         for loss in (None, True) if reduction.case.loss else (None,):
             problem = graph_problem(reduction, graph, loss)
@@ -175,9 +185,10 @@ def find_failing_graph(
 
 
 def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]:
-    """Return the graphs of a program at a level, with their inputs at the time of each call.
+    """Return the graphs of a program at `level`, with their inputs at the time of their calls.
 
-    At the level of AOTAutograd these are the forward and backward graphs.
+    At the level "aot" these are AOTAutograd's forward and backward graphs. If the compiler fails,
+    the graphs captured before that are returned.
     """
     before = snapshot(case.objects)
 
@@ -204,7 +215,7 @@ def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]
 
 
 def _find_needed_settings(problem: Problem[BoundGraph]) -> tuple[str, ...]:
-    """Return the settings that differ from torch's defaults and that the failure needs."""
+    """Return the names of the non-default settings that the failure needs."""
     oracle, candidate = problem.oracle, problem.candidate
     case = candidate.case()
     needed = list(non_default_config())
@@ -232,7 +243,7 @@ def _with_settings(case: Case, kept: Sequence[str]) -> Case:
 def replace_modules_by_stubs(reduction: Reduction) -> Callable[[], None]:
     """Replace modules that the failure does not need by stubs, in this process.
 
-    Returns a function that undoes it.
+    Returns a function that puts them back.
     """
     module, case = reduction.case.module, reduction.case
     if module is None or not module._modules:
@@ -264,14 +275,14 @@ def replace_modules_by_stubs(reduction: Reduction) -> Callable[[], None]:
 
 
 def _with_stubs(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
-    """Apply a plan to the module of a case, and return the case."""
+    """Apply a plan to the module of a case, in place, and return the case."""
     assert case.module is not None
     apply_plan(case.module, plan, recorded)
     return case
 
 
 def reduce_text(reduction: Reduction, text: str) -> str:
-    """Return the smallest source whose `build()` returns a program that fails the same way."""
+    """Return the smallest source whose `build()` gives a program that fails in the same way."""
     before = len(text.splitlines())
     reduction.on_progress("source", before, before)
 
@@ -291,12 +302,12 @@ def reduce_text(reduction: Reduction, text: str) -> str:
 
 
 def source_candidate(reduction: Reduction, text: str) -> Candidate:
-    """Return a source text as the oracle runs it."""
+    """Return a source text as a candidate for the oracle."""
     program = functools.partial(case_of_text, text, reduction.case)
     return reduction.candidate(f"source {digest(text)}", program)
 
 
 def case_of_text(text: str, case: Case) -> Case:
-    """Return the case of a text's `build()`. Raises whatever the text raises."""
+    """Return `case` with the program of a text's `build()`. Raises what the text raises."""
     model, args, kwargs = entry_call(load_module(text))
     return replace(case, target=model, args=args, kwargs=kwargs)

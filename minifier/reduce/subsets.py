@@ -1,4 +1,4 @@
-"""Searches that reducers share: the fewest, the most, or the first that keeps the failure."""
+"""Searches that reducers share: for the first choice, the largest, or the smallest that fails."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 Build = Callable[[S], Iterable[T]]
-"""Returns the candidate for a choice: one, or none if the choice cannot be built."""
+"""Yields the candidate for a choice; nothing if it cannot be built."""
 
 
 def take_first(problem: Problem[T], choices: Iterable[S], build: Build[S, T]) -> S | None:
-    """Make the first candidate that fails `current`, and return its choice; None without one."""
+    """Find the first choice whose candidate fails, and make that candidate `problem.current`.
+
+    Returns the choice; None if none of them fails.
+    """
     made: dict[int, S] = {}
 
     def candidates() -> Iterator[T]:
-        """Yield the candidates of all choices, and count how many each choice has."""
+        """Yield the candidates of all choices; remember which choice each belongs to."""
         for choice in choices:
             for candidate in build(choice):
                 made[id(candidate)] = choice
@@ -37,10 +40,10 @@ def take_most(
     *,
     chunk: int = 0,
 ) -> list[S]:
-    """Take as many of `items` together as still fail, and return them in order.
+    """Apply as many of `items` as possible while the candidate fails; return those, in order.
 
-    A chunk of `chunk` items (0: all) that cannot be taken is split into halves of similar weight.
-    After a left half, the candidate of the right half is that of the whole: its verdict is known.
+    `build` makes the candidate with several items applied. Chunks of `chunk` items (0: all) are
+    tried first. A chunk that does not fail is split into halves of similar weight.
     """
     size = chunk or len(items) or 1
     stack = [list(items[start : start + size]) for start in range(0, len(items), size)][::-1]
@@ -58,7 +61,7 @@ def take_most(
 def _bisect_chunks(
     stack: Sequence[list[S]], weight: Callable[[S], float]
 ) -> Iterator[tuple[list[S], list[list[S]]]]:
-    """Yield the chunks to try while none is taken, each with the chunks left if it is."""
+    """Yield (chunk to try, chunks that remain if it is taken), until one is taken."""
     left = list(stack)
     while left:
         chunk = left.pop()
@@ -69,7 +72,7 @@ def _bisect_chunks(
 
 
 def _middle(items: Sequence[S], weight: Callable[[S], float]) -> int:
-    """Return the index that splits two or more items into halves of similar weight."""
+    """Return the position that splits two or more items into halves of similar weight."""
     total, before = sum(map(weight, items)), 0.0
     for index, item in enumerate(items[:-1], 1):
         before += weight(item)
@@ -81,10 +84,11 @@ def _middle(items: Sequence[S], weight: Callable[[S], float]) -> int:
 def find_smallest(
     problem: Problem[T], low: int, high: int, build: Build[int, T], *, leap: int = 0
 ) -> int:
-    """Return the smallest number from `low` to `high` that fails; `high` is known to fail.
+    """Return the smallest number from `low` to `high` whose candidate fails; `high` must fail.
 
-    The search is a bisection. If failing is not monotone, the result still fails, and the number
-    below it does not. With `leap`, numbers near `low` are tried first, at doubling distances.
+    The search is a bisection. If failing is not monotone, the candidate of the result still fails,
+    and that of the number below does not. With `leap`, numbers near `low` are tried first, at
+    doubling distances.
     """
     while low < high:
         middle = min(low + leap, high) - 1 if leap else (low + high) // 2
@@ -98,10 +102,10 @@ def find_smallest(
 
 
 def find_needed(problem: Problem[T], items: Sequence[S], build: Build[Sequence[S], T]) -> list[S]:
-    """Return the items that the failure needs; all of them together must fail.
+    """Return the items without which the candidate does not fail; with all of them it must fail.
 
-    The last item of the shortest failing prefix is needed. With it in place, the shortest prefix
-    that is still required gives the next one.
+    The last item of the shortest failing prefix is needed. With that item kept, the shortest
+    failing prefix of the others gives the next one.
     """
     found: list[S] = []
     rest = list(items)
@@ -117,7 +121,7 @@ def find_needed(problem: Problem[T], items: Sequence[S], build: Build[Sequence[S
 def _prefix(
     build: Build[Sequence[S], T], found: list[S], rest: Sequence[S], count: int
 ) -> Iterable[T]:
-    """Build the candidate of the found items and the first `count` others."""
+    """Yield the candidate with the items `found` and the first `count` of `rest`."""
     return build([*found, *rest[:count]])
 
 

@@ -1,1 +1,1 @@
-"""The ladder of rungs: a program tried on each, and the faulty part of the first that fails."""
+"""Run a program on each rung, and find the faulty part of the first rung that fails."""

@@ -1,4 +1,4 @@
-"""Result of a bisection: the outcome on every rung, and where the first failure is."""
+"""Result of a bisection: the outcome on each rung, and the location of the first failure."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from fullgraph.minifier.oracle.failure import Failure
 from fullgraph.minifier.rungs.culprit import Culprit
 
 _WIDTH = 160
-"""Characters of a message shown in a table."""
+"""Maximum number of characters of a message in a table."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Shortest failing prefix of a graph."""
+    """The shortest failing prefix of a graph: it ends after one of the calls."""
 
     call: int
-    """The last call of the beginning, counted from 1."""
+    """Number of the prefix's last call, counted from 1."""
     calls: int
-    """How many calls the graph has."""
+    """Number of calls in the whole graph."""
     target: str
-    """What is called: "relu", "aten.add.Tensor"."""
+    """What the last call calls: "relu", "aten.add.Tensor"."""
     place: str = ""
-    """The user's line it came from, "model.py:12"; "" if unknown."""
+    """The user's line that makes the call, "model.py:12"; "" if unknown."""
     code: str = ""
-    """The source of that line."""
+    """The source of that line; "" if unknown."""
 
     def __str__(self) -> str:
         call = f"call {self.call} of {self.calls}, {self.target}"
@@ -40,41 +40,46 @@ class Cut:
 
 @dataclass(frozen=True, repr=False)
 class Bisection:
-    """Outcome of a program on every rung, and the first failure."""
+    """Outcome of a program on each rung, and the location of the first failure."""
 
     torch: str
+    """Version of torch."""
     rungs: Mapping[str, RungOutcome | None]
-    """By name, from eager up; None for a rung that was not tried."""
+    """Outcome by rung, from eager up; None for a rung that was not run."""
     culprit: Culprit | None = None
+    """The faulty part of the first failing rung; None if it was not found."""
     cut: Cut | None = None
-    """How much of the failing graph has to be compiled."""
+    """The shortest failing prefix of the failing graph; None if no graph fails alone."""
     refused: str | None = None
-    """One sentence on why there is nothing to bisect."""
+    """One sentence on why there is nothing to bisect; None if there is something."""
     calls: int = 0
+    """Number of programs that ran."""
     seconds: float = 0.0
+    """Wall time."""
     notes: tuple[str, ...] = ()
     """Facts about the result, one sentence each."""
 
     @property
     def failure(self) -> Failure | None:
-        """Return the failure on the first rung that fails."""
+        """The failure on the first rung that fails; None if no rung does, or if refused."""
         failures = (end.failure for end in self.rungs.values() if end is not None)
         return None if self.refused else next((f for f in failures if f is not None), None)
 
     @property
     def healthy(self) -> bool:
-        """Return whether every rung ran and agrees with eager."""
+        """Whether every rung ran and agrees with eager."""
         ends = self.rungs.values()
         return all(end is not None and not (end.failure or end.refused) for end in ends)
 
     @property
     def passed(self) -> bool:
-        """Return whether eager ran, and no rung fails."""
+        """Whether eager ran and no rung fails."""
         ends = [end for end in self.rungs.values() if end is not None]
         return bool(ends) and not ends[0].refused and not any(end.failure for end in ends)
 
     @property
     def first_failing(self) -> str | None:
+        """Name of the first rung that fails; None if no rung does."""
         return self.failure.rung if self.failure is not None else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,12 +105,12 @@ class Bisection:
         }
 
     def table(self) -> list[tuple[str, str]]:
-        """Return each rung with its outcome in words."""
+        """Return (rung, outcome in words) for each rung."""
         return [(name, _words(end)) for name, end in self.rungs.items()]
 
     @property
     def verdict(self) -> str:
-        """Return the result in one sentence."""
+        """The result in one sentence."""
         failure = self.failure
         if self.refused:
             return self.refused
@@ -114,7 +119,7 @@ class Bisection:
         return "Every rung agrees with eager." if self.healthy else "No rung fails."
 
     def view(self) -> View:
-        """Return the HTML view: a row for each rung, and where the failure is."""
+        """Return the HTML view: a row for each rung, and the location of the failure."""
         where = [("culprit", str(self.culprit))] if self.culprit else []
         where += [("first wrong after", str(self.cut))] if self.cut else []
         return View(
@@ -145,14 +150,14 @@ class Bisection:
 
 
 def _outcome(end: RungOutcome | None) -> str | None:
-    """Return "ok" or the failure's kind; None for a rung that did not run."""
+    """Return "ok" or the kind of failure; None for a rung that was not run."""
     if end is None:
         return None
     return str(end.failure.kind) if end.failure is not None else "ok"
 
 
 def _words(end: RungOutcome | None) -> str:
-    """Return the outcome of a rung as text."""
+    """Return the outcome of a rung as text for a table."""
     if end is None:
         return "not tried"
     if end.failure is not None:

@@ -11,22 +11,22 @@ from fullgraph.minifier.oracle.candidate import Candidate, Report, Verdict
 from fullgraph.minifier.oracle.oracle import Oracle
 
 _FAR = 1 << 16
-"""More applications than any program needs."""
+"""Limit above the number of applications of a subsystem in any program."""
 _LIKELY = "lowerings"
-"""The part that most failures need."""
+"""The subsystem that causes most failures, which is tried alone."""
 
 
 @dataclass(frozen=True)
 class Culprit:
-    """The subsystem of a rung that causes the failure: disabling it makes the program pass."""
+    """The part of a rung that causes the failure: if it is disabled, the program passes."""
 
     rung: str
     part: str
-    """PyTorch's name for it: "lowerings", "decomposition", "inductor_layout_optimization"."""
+    """PyTorch's name for the subsystem: "lowerings", "inductor_layout_optimization"."""
     number: int | None
-    """The application that causes the failure, counted from 1; None for a setting."""
+    """Number of the application that causes the failure, from 1; None for a setting."""
     what: str
-    """What is applied there, in PyTorch's terms: a pass, a node, an operator."""
+    """What that application does, in PyTorch's terms: a pass, a node, an operator."""
 
     def __str__(self) -> str:
         if self.number is None:
@@ -35,9 +35,9 @@ class Culprit:
 
 
 def find_culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
-    """Return the first subsystem of the last rung without which the candidate passes.
+    """Return the first part of the candidate's last rung without which it passes.
 
-    None if there is none, or if this torch cannot switch parts off.
+    None if there is no such part, or if this version of torch cannot disable parts.
     """
     (rung,) = candidate.rungs[-1:]
     parts = [part for part in list_subsystems() if part.rung == rung.backend]
@@ -58,7 +58,7 @@ def find_culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
 
 
 def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
-    """Return the subsystems in order, with the most likely one in a group of its own."""
+    """Return the subsystems in order, as groups; the most likely one is a group of its own."""
     place = next((n for n, part in enumerate(parts) if part.name == _LIKELY), len(parts))
     groups = [parts[:place], parts[place : place + 1], parts[place + 1 :]]
     return [group for group in groups if group]
@@ -66,30 +66,31 @@ def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
 
 @dataclass(frozen=True)
 class _Search:
-    """Outcomes of a failing candidate with subsystems of its rung disabled."""
+    """Runs of a failing candidate with subsystems of its rung disabled or limited."""
 
     candidate: Candidate
     oracle: Oracle
 
     def run_without(self, parts: Sequence[Subsystem]) -> Future[Report]:
-        """Begin to run the candidate with some subsystems disabled."""
+        """Start a run of the candidate with `parts` disabled."""
         return self.oracle.report(replace(self.candidate, without=tuple(parts)))
 
     def run_limited(self, part: Subsystem, limit: int) -> Future[Report]:
-        """Begin to run the candidate with a subsystem limited to `limit` applications."""
+        """Start a run of the candidate with at most `limit` applications of `part`."""
         return self.oracle.report(replace(self.candidate, limit=(part, limit)))
 
     def fails(self, report: Future[Report]) -> bool:
         return report.result().verdict(self.oracle.expected) is Verdict.SAME
 
     def passes(self, report: Future[Report]) -> bool:
-        """Return whether the candidate ran as in eager, and did not fail in another way."""
+        """Return whether the candidate passes, rather than failing in another way."""
         return report.result().verdict(self.oracle.expected) is Verdict.PASSES
 
     def find_fixing(self, parts: Sequence[Subsystem]) -> Iterator[Subsystem]:
-        """Yield each subsystem that alone makes the case pass when it is disabled.
+        """Yield each subsystem with which disabled, alone, the candidate passes.
 
-        Yields nothing if the case fails with all of them disabled. A bisection finds the first.
+        Yields nothing if the candidate fails with all of `parts` disabled. A bisection finds the
+        first.
         """
         if self.fails(self.run_without(parts)):
             return
@@ -106,7 +107,7 @@ class _Search:
 
 
 class _Applications:
-    """The applications of a subsystem that PyTorch counts."""
+    """The numbered applications of a subsystem in a failing candidate."""
 
     def __init__(self, search: _Search, part: Subsystem) -> None:
         self._search, self._part = search, part
@@ -119,8 +120,10 @@ class _Applications:
         return self._search.run_limited(self._part, _FAR).result().applied
 
     def find_least(self) -> int | None:
-        """Return the smallest number of applications with which the case fails; None if it
-        passes."""
+        """Return the smallest number of applications with which the candidate fails.
+
+        None if it passes when the applications are counted.
+        """
         if not self._fails(_FAR):
             return None  # counting itself changes what happens
         low, high = 0, len(self._applied)
@@ -137,5 +140,5 @@ class _Applications:
         return high or None
 
     def describe(self, number: int) -> str:
-        """Return the name of an application by its number."""
+        """Return what application `number`, from 1, does; "" if unknown."""
         return self._applied[number - 1] if number <= len(self._applied) else ""

@@ -21,28 +21,28 @@ from fullgraph.minifier.rungs.bisection import Bisection
 TIMES = 3
 """Number of consecutive reproductions required before a failure is reduced."""
 _EAGER = 5.0
-"""Seconds that every candidate may take in eager."""
+"""Minimum time limit of a candidate in eager, in seconds."""
 _BEGUN = 60.0
-"""Seconds until a candidate starts in another process that opens a device."""
+"""Seconds added to time limits where a child of the fork server initialises a device first."""
 _INTERPRETED = tuple(rung.backend for rung in RUNGS if rung.backend != "inductor")
-"""Backends whose operators are eager's."""
+"""Backends that run the operators of eager."""
 
 
 class ReductionRefused(Exception):
-    """Raised where a failure cannot be reduced, with one sentence as the reason."""
+    """Raised if a failure cannot be reduced; the message is one sentence on why."""
 
 
 def run_ladder(
     case: Case, rungs: Sequence[Rung], oracle: Oracle, *, stop_at_dynamo: bool = False
 ) -> Bisection:
-    """Return the program's outcome on every rung.
+    """Return the program's outcome on each rung.
 
-    With `stop_at_dynamo` the rungs above a failing first one are not tried: Inductor takes longest
-    to load and to run, and changes nothing about a failure in capture.
+    With `stop_at_dynamo`, if the first compiled rung fails, the rungs above it are not run:
+    Inductor takes longest, and does not matter for a failure in capture.
 
-    If nothing fails it is tried again with the process's thread count, on which compiled code
-    depends; if that fails, later candidates run with those threads. They run one at a time if the
-    failure depends on what runs beside it.
+    If no rung fails, all run again with the program's own thread count, on which compiled code
+    depends; later candidates then run with it, too. Later candidates run one at a time if the
+    failure depends on what else runs.
     """
     early = stop_at_dynamo and any(rung.needs_inductor for rung in rungs)
     found = _run_ladder(case, rungs, oracle, stop_early=early)
@@ -65,9 +65,10 @@ def _run_ladder(
     *,
     stop_early: bool = False,
 ) -> Bisection:
-    """Run the rungs below Inductor and then the others, concurrently if several may run.
+    """Return the outcome on each rung; the rungs below Inductor, and Inductor, run concurrently.
 
-    With `stop_early` the first rung runs alone, and the others only if it passes."""
+    With `stop_early`, the first rung runs alone, and the others only if it passes.
+    """
     if case.wanted in NOT_BESIDE:
         oracle.sandbox.limit_to_one_job()
     low = tuple(rung for rung in rungs if rung.backend not in (None, "inductor"))
@@ -102,9 +103,9 @@ def _run_ladder(
 
 
 def expect_failure(found: Bisection, oracle: Oracle) -> None:
-    """Compare later candidates with the program's failure.
+    """Set the program's failure as the one that candidates must show, and their time limits.
 
-    Each may take little longer than the whole program did.
+    A candidate may not take much longer than the whole program did.
     """
     assert found.failure is not None
     oracle.expected = found.failure
@@ -119,7 +120,10 @@ def expect_failure(found: Bisection, oracle: Oracle) -> None:
 
 
 def _fresh_process_note() -> tuple[str, ...]:
-    """Return the note that a fresh process lacks changes made to imported modules."""
+    """Return the note that the program ran in a fresh process, () if it did not.
+
+    Changes that the user made to imported modules are missing there.
+    """
     if not has_fork_server():
         return ()
     return (
@@ -133,9 +137,10 @@ def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
 
 
 def run_again(candidate: Candidate, oracle: Oracle) -> Iterator[Report]:
-    """Begin to run a candidate on its last rung again; return the reports, waited for.
+    """Start repeated runs of a candidate on its last rung, and return their reports.
 
-    All attempts begin at once if several may run at a time."""
+    The runs start at once if several may run at a time; the iterator waits for each.
+    """
     attempts = [
         replace(candidate, rungs=candidate.rungs[-1:], attempt=number + 2)
         for number in range(TIMES - 1)
@@ -149,7 +154,7 @@ def run_again(candidate: Candidate, oracle: Oracle) -> Iterator[Report]:
 
 
 def check_reproducible(candidate: Candidate, failure: Failure, oracle: Oracle) -> None:
-    """Wait for `run_again`. Raises ReductionRefused if the failure is intermittent, or varies."""
+    """Run `candidate` again; raise ReductionRefused unless it fails with `failure` each time."""
     for number, report in enumerate(run_again(candidate, oracle), 2):
         found = report.failure
         if found is None:
@@ -162,9 +167,10 @@ def check_reproducible(candidate: Candidate, failure: Failure, oracle: Oracle) -
 
 
 def _run_remaining_rungs(candidate: Candidate, oracle: Oracle) -> dict[str, RungOutcome]:
-    """Return the outcomes of a candidate's rungs.
+    """Return the outcomes of a candidate's rungs by name.
 
-    A rung that kills its child is followed by a new child."""
+    If a rung crashes the child, the rungs after it run in a new child.
+    """
     ends: dict[str, RungOutcome] = {}
     while True:
         report = oracle.report(candidate).result()
@@ -188,7 +194,10 @@ def _hangs(end: RungOutcome) -> bool:
 
 
 def _reason_to_refuse(ends: Mapping[str, RungOutcome]) -> str:
-    """Return why a bisection is impossible: eager fails, or is not comparable; else ""."""
+    """Return why there is nothing to bisect; "" if a rung fails.
+
+    Eager fails, its results vary, differences are no failures, or nothing differs.
+    """
     eager = ends[EAGER]
     if eager.failure is not None:
         said = eager.failure.message.partition("\n")[0]
@@ -207,7 +216,7 @@ def _reason_to_refuse(ends: Mapping[str, RungOutcome]) -> str:
 
 
 def _missing_ranks_note() -> tuple[str, ...]:
-    """Return the note that the other ranks were missing."""
+    """Return the note that other ranks did not take part; () if there are none."""
     others = torch.distributed.get_world_size() - 1 if has_process_group() else 0
     if not others:
         return ()
