@@ -275,7 +275,7 @@ def _detached_copy(leaf: Any) -> Any:
 
 
 def _looks_like(value: Any, argument: Any) -> bool:
-    """Return whether two values have the same structure, and tensors of the same shapes and dtypes."""
+    """Return whether two values have the same structure, with tensors of the same kind."""
     ones, others = tree_leaves(value), tree_leaves(argument)
     if type(value) is not type(argument) or len(ones) != len(others):
         return False

@@ -21,7 +21,7 @@ _TOLD = 120
 
 
 class OnProgress(Protocol):
-    """Callback for progress: the phase, the size at its start and now, and a writer of the script."""
+    """Callback for progress: the phase, the size at its start and now, and a script writer."""
 
     def __call__(
         self, phase: str, before: int, now: int, write: Callable[[], str] | None = None

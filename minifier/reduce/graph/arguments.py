@@ -1,4 +1,4 @@
-"""Reducer of call arguments: fewer arguments, plainer literals."""
+"""Reducer of the arguments of a graph's calls: fewer arguments, plainer literals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from fullgraph.minifier.graphs import Arguments, BoundGraph, Inseparable, MetaCh
 from fullgraph.minifier.oracle.problem import Problem
 
 ArgumentPath = tuple[object, ...]
-"""Path to a leaf of a call's arguments: keys and indices."""
+"""Keys and indices that lead to a leaf of a call's arguments."""
 
 
 def simplify_arguments(problem: Problem[BoundGraph]) -> None:
-    """Drop arguments, and replace literals by None, False, 0 or 1, as long as the failure
-    remains."""
+    """Drop arguments and replace literals by None, False, 0 or 1, while the failure remains."""
     for name in [node.name for node in problem.current.calls if not _is_internal(node)]:
         while (node := _call_named(problem.current, name)) and problem.first(
             _with_arguments(problem.current, node, _fewer_arguments(node))
@@ -34,28 +33,29 @@ def simplify_arguments(problem: Problem[BoundGraph]) -> None:
 
 
 def _is_internal(node: Node) -> bool:
-    """Return whether torch made a call itself: a mode switch, or a torch.func transform."""
+    """Return whether torch inserted a call: a mode switch, or a torch.func transform."""
     return is_mode_switch(node) or "functorch" in str(getattr(node.target, "__module__", ""))
 
 
 def _call_named(graph: BoundGraph, name: str) -> Node | None:
+    """Return the call with this name; None if the graph has none."""
     return next((node for node in graph.calls if node.name == name), None)
 
 
 def _with_arguments(
     graph: BoundGraph, node: Node, choices: Iterator[Arguments]
 ) -> Iterator[BoundGraph]:
-    """Yield the runnable graphs in which `node` is called with each of the other arguments."""
+    """Yield the graph with `node` called with each choice of arguments, if it can run."""
     feasible = MetaCheck(graph)
-    for way in choices:
+    for choice in choices:
         with suppress(Inseparable):
-            candidate = graph.subgraph(graph.calls, outputs=graph.outputs, arguments={node: way})
+            candidate = graph.subgraph(graph.calls, outputs=graph.outputs, arguments={node: choice})
             if feasible(candidate):
                 yield candidate
 
 
 def _fewer_arguments(node: Node) -> Iterator[Arguments]:
-    """Yield the call with fewer arguments: keyword arguments go first, then the last ones."""
+    """Yield the arguments of a call without keyword arguments, then without the last ones."""
     named = dict(node.kwargs)
     if len(named) > 1:
         yield node.args, {}
@@ -67,7 +67,7 @@ def _fewer_arguments(node: Node) -> Iterator[Arguments]:
 
 
 def _required_arguments(target: Any) -> int:
-    """Return the number of positional arguments that a target requires, as far as known."""
+    """Return how many positional arguments `target` requires; 1 if unknown."""
     if target is getattr:
         return 2
     schema = getattr(target, "_schema", None)
@@ -82,7 +82,7 @@ def _required_arguments(target: Any) -> int:
 
 
 def _literal_paths(node: Node) -> list[ArgumentPath]:
-    """Return the paths of literals that have a plainer form."""
+    """Return the paths of the literals in a call for which there is a plainer one."""
     return [
         path
         for path, value in leaf_paths((node.args, dict(node.kwargs)))
@@ -91,7 +91,7 @@ def _literal_paths(node: Node) -> list[ArgumentPath]:
 
 
 def leaf_paths(tree: object, path: ArgumentPath = ()) -> Iterator[tuple[ArgumentPath, Any]]:
-    """Yield each leaf of a call's arguments with its path."""
+    """Yield the path and value of each leaf of a call's arguments."""
     if isinstance(tree, dict | list | tuple):
         for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
             yield from leaf_paths(item, (*path, key))
@@ -100,7 +100,7 @@ def leaf_paths(tree: object, path: ArgumentPath = ()) -> Iterator[tuple[Argument
 
 
 def _plainer_literals(node: Node, path: ArgumentPath) -> Iterator[Arguments]:
-    """Yield the call's arguments with the literal at `path` replaced by plainer ones."""
+    """Yield the arguments of a call with each plainer literal at `path`, the plainest first."""
     whole = (node.args, dict(node.kwargs))
     value: Any = whole
     for step in path:
@@ -110,7 +110,7 @@ def _plainer_literals(node: Node, path: ArgumentPath) -> Iterator[Arguments]:
 
 
 def replace_leaf(tree: Any, path: ArgumentPath, new: object) -> Any:
-    """Return a copy of a call's arguments with the leaf at `path` replaced."""
+    """Return a copy of a call's arguments with `new` at `path`."""
     if not path:
         return new
     step, *rest = path
@@ -123,7 +123,7 @@ def replace_leaf(tree: Any, path: ArgumentPath, new: object) -> Any:
 
 
 def _simpler_literals(value: object) -> list[object]:
-    """Return plainer literals than `value`, the plainest first."""
+    """Return literals that are plainer than `value`, the plainest first."""
     if value is True:
         return [False]
     if isinstance(value, bool) or value is None:
@@ -139,5 +139,5 @@ def _simpler_literals(value: object) -> list[object]:
 
 
 def _number_key(value: float) -> tuple[int, float]:
-    """Return a sort key: the length of a number's text, then its magnitude."""
+    """Return the sort key of a float by plainness: the length of its text, then its magnitude."""
     return len(f"{value:g}" if value in (0.0, 1.0) else repr(value)), abs(value)

@@ -1,7 +1,7 @@
 """Reducer of the bodies of higher-order operators: loops, scans, branches.
 
-The inputs and outputs of a body stay. The users of a removed call get one of the values that it
-was computed from, of the same shape and dtype.
+A body keeps its inputs and outputs. Users of a removed call get one of the values from which it was
+computed, with the same shape and dtype.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fullgraph.minifier.reduce.subsets import (
 )
 
 BodyPath = tuple[str, ...]
-"""Path to a body: attribute names."""
+"""Names of the attributes that lead to a body."""
 
 
 def reduce_bodies(problem: Problem[BoundGraph]) -> None:
-    """Remove calls from the bodies of higher-order operators: many at a time, then one by one."""
+    """Remove calls from the bodies of higher-order operators, many at a time, then one by one."""
     for path in [path for path, _ in _bodies(problem.current.module)]:
         size = len(_removable_names(problem.current, path)) / 2
         while _removable_names(problem.current, path):
@@ -41,7 +41,7 @@ def reduce_bodies(problem: Problem[BoundGraph]) -> None:
 def _bodies(
     module: GraphModule, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[BodyPath, GraphModule]]:
-    """Yield the bodies that a graph runs, nested ones too, each with its path."""
+    """Yield the path and graph of each body that a graph runs, nested bodies included."""
     used = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
     for name, child in module.named_children():
         if name in used and isinstance(child, GraphModule):
@@ -50,7 +50,7 @@ def _bodies(
 
 
 def _removable_names(graph: BoundGraph, path: BodyPath) -> list[str]:
-    """Return the names of the calls in a body whose result another value can replace."""
+    """Return the names of the calls in the body at `path` that another value can replace."""
     body = dict(_bodies(graph.module)).get(path)
     if body is None:
         return []
@@ -60,7 +60,10 @@ def _removable_names(graph: BoundGraph, path: BodyPath) -> list[str]:
 def _without_body_calls(
     graph: BoundGraph, path: BodyPath, names: list[str]
 ) -> Iterator[BoundGraph]:
-    """Yield the graph with calls removed from one body, each replaced by an argument of it."""
+    """Yield the graph without the calls `names` of the body at `path`; nothing if none can go.
+
+    Their users get an ancestor of the removed call.
+    """
     body = dict(_bodies(graph.module))[path]
     removed = {node for node in body.graph.nodes if node.name in names}
     substitutes = {
@@ -75,7 +78,7 @@ def _without_body_calls(
 
 
 def _substitute(node: Node, removed: set[Node]) -> Node | None:
-    """Return the nearest remaining ancestor with the same shape and dtype as `node`."""
+    """Return the nearest kept ancestor of `node` with its shape and dtype; None if there is none."""
     if not node.op.startswith("call_") or is_mode_switch(node) or not node.users:
         return None
     front, seen = [node], {node}
@@ -89,7 +92,7 @@ def _substitute(node: Node, removed: set[Node]) -> Node | None:
 
 
 def _tensor_kind(node: Node) -> tuple[object, ...]:
-    """Return the traced shape, dtype and device; () for anything but a float tensor.
+    """Return the traced shape, dtype and device of a float tensor; () for other values.
 
     Integers are excluded: a loop without its counter would not end.
     """
@@ -100,7 +103,7 @@ def _tensor_kind(node: Node) -> tuple[object, ...]:
 
 
 def _replace_nodes(body: GraphModule, substitutes: Mapping[Node, Node]) -> GraphModule:
-    """Return a copy of a body with nodes replaced by others."""
+    """Return a copy of a body in which other nodes replace the keys of `substitutes`."""
     new = torch.fx.Graph()
     names: dict[Node, Any] = {}
     for node in body.graph.nodes:
@@ -113,9 +116,9 @@ def _replace_nodes(body: GraphModule, substitutes: Mapping[Node, Node]) -> Graph
 
 
 def _with_body(module: GraphModule, path: BodyPath, new: GraphModule) -> GraphModule:
-    """Return a copy of `module` with another body at `path`; the rest is shared."""
+    """Return a copy of `module` with the body `new` at `path`; it shares everything else."""
     name, *rest = path
-    build_runnable = GraphModule(module, copy.deepcopy(module.graph))
+    copied = GraphModule(module, copy.deepcopy(module.graph))
     child = getattr(module, name)
-    setattr(build_runnable, name, _with_body(child, tuple(rest), new) if rest else new)
-    return build_runnable
+    setattr(copied, name, _with_body(child, tuple(rest), new) if rest else new)
+    return copied

@@ -1,4 +1,4 @@
-"""Reducer of graphs to the call that fails alone, or the few that fail together."""
+"""Reducer of graphs, to one call that fails alone or a few that fail together."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ from fullgraph.minifier.reduce.subsets import (
 )
 
 SHRINK = 0.6
-"""Factor between part sizes; about that of counter-based delta debugging (arXiv 2408.04735)."""
+"""Factor between part sizes, as in counter-based delta debugging (arXiv 2408.04735)."""
 
 
 def reduce_graph(problem: Problem[BoundGraph]) -> None:
-    """Remove calls, outputs, inputs and arguments until none can go. Raises OutOfBudget."""
+    """Remove calls, outputs, inputs and arguments until none can be removed.
+
+    Raises OutOfBudget.
+    """
     _inline_bodies(problem)
     if len(_operator_calls(problem.current)) > 1 and not isolate_calls(problem):
         shorten(problem)
@@ -45,7 +48,7 @@ def reduce_graph(problem: Problem[BoundGraph]) -> None:
 
 
 def _inline_bodies(problem: Problem[BoundGraph]) -> None:
-    """Inline the bodies of higher-order operators: all at once, else each that can be inlined."""
+    """Inline the bodies of higher-order operators, all at once or else one at a time."""
     while found := inlinable_calls(problem.current):
         graph = problem.current
         groups = [found, *([node] for node in found)] if len(found) > 1 else [found]
@@ -65,12 +68,16 @@ def _operator_calls(graph: BoundGraph) -> list[Node]:
 
 
 Make = Callable[[], BoundGraph]
+"""Builds a graph. Raises Inseparable."""
 
 
 def build_runnable(
     builders: Iterable[Make], feasible: MetaCheck | None = None
 ) -> Iterator[BoundGraph]:
-    """Yield the graphs that `builders` build, except empty ones and those that cannot run."""
+    """Yield the graphs that `builders` build, without empty ones and those that cannot run.
+
+    `feasible` decides whether a graph can run; None: all can.
+    """
     for make in builders:
         with suppress(Inseparable):
             graph = make()
@@ -79,9 +86,9 @@ def build_runnable(
 
 
 def shorten(problem: Problem[BoundGraph]) -> Node | None:
-    """Reduce to the shortest failing prefix, whose outputs are what the rest used of it.
+    """Reduce to the shortest failing prefix; its outputs are its results that later calls use.
 
-    Returns the prefix's last operator call in the original graph; None if no call is needed.
+    Returns the last operator call of the prefix, in the original graph; None if no call is needed.
     """
     graph = problem.current
     steps = _operator_calls(graph)
@@ -89,6 +96,7 @@ def shorten(problem: Problem[BoundGraph]) -> Node | None:
     ends = [0, *(index[node] for node in steps[1:]), len(graph.calls)]
 
     def keep_beginning(number: int) -> Iterator[BoundGraph]:
+        """Yield the graph of the first `number` operator calls."""
         return build_runnable([partial(graph.subgraph, graph.calls[: ends[number]])])
 
     returned = any(not node.op.startswith("call_") for node in graph.outputs)
@@ -97,7 +105,7 @@ def shorten(problem: Problem[BoundGraph]) -> Node | None:
 
 
 def _keep_nearest(problem: Problem[BoundGraph]) -> None:
-    """Keep the calls nearest to the last one; make the results of the others inputs."""
+    """Keep the fewest calls that fail, nearest to the last one; other results become inputs."""
     graph = problem.current
     steps = _operator_calls(graph)
     if len(steps) < 2:
@@ -126,7 +134,7 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
 
 
 def _outputs_showing(graph: BoundGraph, last: Node) -> set[Node]:
-    """Return the nodes whose value shows the result of `last`: its own, or what it wrote to."""
+    """Return the nodes in whose values the result of `last`, or a write by it, can be seen."""
     values = graph.values()
     written = values.writes.get(last, frozenset())
     seen = {node for node in graph.outputs if written & values.storages(node)}
@@ -134,16 +142,14 @@ def _outputs_showing(graph: BoundGraph, last: Node) -> set[Node]:
 
 
 def _remove_parts(problem: Problem[BoundGraph]) -> None:
-    """Remove several calls at a time, in graph order, in ever smaller parts."""
+    """Remove consecutive calls, several at a time, in ever smaller parts."""
     size = float(len(_operator_calls(problem.current)) // 2)
     while size >= 2:
         names = [node.name for node in _operator_calls(problem.current)]
         for part in split_by_weight(names, lambda _: 1.0, max(2, round(len(names) / size))):
             graph = problem.current
-            distance = [node for node in graph.calls if node.name in part]
-            removed = {
-                node: next(iter(_substitutes(graph, node, distance)), None) for node in distance
-            }
+            nodes = [node for node in graph.calls if node.name in part]
+            removed = {node: next(iter(_substitutes(graph, node, nodes)), None) for node in nodes}
             if removed:
                 builders = [partial(without_calls, graph, removed)]
                 if None in removed.values():
@@ -180,7 +186,7 @@ def _remove_each(problem: Problem[BoundGraph]) -> None:
 
 
 def _variants_without(graph: BoundGraph, node: Node) -> Iterator[Make]:
-    """Yield builders of the graph without one call."""
+    """Yield functions that build the graph without the call `node`, in several ways."""
     if is_mode_switch(node):
         removed = dict.fromkeys(find_region(node, graph.calls))
         keep = [call for call in graph.calls if call not in removed]
@@ -199,7 +205,10 @@ def _variants_without(graph: BoundGraph, node: Node) -> Iterator[Make]:
 
 
 def _variants_without_input(graph: BoundGraph, node: Node) -> Iterator[Make]:
-    """Yield builders of the graph without one input: a literal or another tensor replaces it."""
+    """Yield functions that build the graph without the input `node`.
+
+    A literal or another input replaces it.
+    """
     values = graph.values()
     value = values[node]
     others: list[Any] = [value]
@@ -215,10 +224,12 @@ def _variants_without_input(graph: BoundGraph, node: Node) -> Iterator[Make]:
 def without_calls(
     graph: BoundGraph, removed: Mapping[Node, Node | None], *, lift: bool = False
 ) -> BoundGraph:
-    """Return the graph without some calls; their users get a substitute or the recorded value.
+    """Return the graph without the calls `removed`; their users get another value.
 
-    A removed output is replaced by the results that it was computed from. With `lift`, the results
-    that any removed call was computed from are returned too, so that they stay in the graph.
+    That is the substitute in `removed`, or an input with the recorded value if it is None. If an
+    output is removed without substitute, the results from which it was computed are returned
+    instead. With `lift`, the results from which any removed call was computed are returned too, so
+    that they stay in the graph.
     """
     keep = [call for call in graph.calls if call not in removed]
     replacements = {
@@ -228,7 +239,7 @@ def without_calls(
     values = graph.values()
 
     def lift_operands(node: Node) -> None:
-        """Add the operands of a removed call to the outputs."""
+        """Add the results from which the removed call `node` was computed to the outputs."""
         for used in node.all_input_nodes:
             if used in removed:
                 lift_operands(used)
@@ -248,10 +259,11 @@ def without_calls(
 
 
 def _substitutes(graph: BoundGraph, node: Node, removed: Collection[Node] = ()) -> list[Node]:
-    """Return the nodes that can replace a call's result: same shape and dtype, and an ancestor.
+    """Return the nodes that can replace the result of a call.
 
-    The call's own arguments come first, then the nearest ancestors; none of `removed`. For a call
-    whose result is unused, the first tensor argument.
+    They are ancestors of the same shape and dtype, none of `removed`: the call's own arguments
+    first, then the nearest other ones. For a call whose result is unused, only its first tensor
+    argument.
     """
     values = graph.values()
     if not node.users:
@@ -270,7 +282,10 @@ def _substitutes(graph: BoundGraph, node: Node, removed: Collection[Node] = ()) 
 
 
 def _tensor_arguments(graph: BoundGraph, node: Node) -> list[Node]:
-    """Return the tensor arguments of a call, which its users may accept in another shape."""
+    """Return the tensor arguments of a call; they may replace its result in another shape.
+
+    [] if its result is used and is no tensor.
+    """
     values = graph.values()
     if node.users and not isinstance(values[node], torch.Tensor):
         return []

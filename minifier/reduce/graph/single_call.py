@@ -1,4 +1,4 @@
-"""Reducer to single calls that fail alone on their recorded inputs."""
+"""Reducer of graphs to single calls that fail alone on their recorded inputs."""
 
 from __future__ import annotations
 
@@ -24,28 +24,30 @@ from fullgraph.minifier.reduce.subsets import (
 )
 
 HUGE = 1e4
-"""Mean magnitude above which a tensor is special."""
+"""Mean magnitude of the elements above which a tensor counts as unusual."""
 
 
 GROUP_SIZE, MAX_GROUPS = 8, 6
-"""Calls in one candidate, and the maximum number of such candidates.
+"""Number of calls in one candidate, and maximum number of such candidates.
 
-Larger groups take longer to compile; more groups are more oracle calls."""
+Larger groups take longer to compile; more groups need more runs.
+"""
 
 
 @dataclass(frozen=True)
 class _SuspectCall:
-    """A call to run alone, with how likely it is to fail."""
+    """A call to run alone."""
 
     node: Node
     suspicion: float
+    """Estimate of how likely it is to fail; a relative weight."""
 
 
 def isolate_calls(problem: Problem[BoundGraph]) -> bool:
-    """Reduce to the calls that fail without the others, usually one; return whether some do.
+    """Reduce to the calls that fail without the others, usually one; return whether there are any.
 
-    Each call gets its recorded inputs. Of calls with the same target and arguments of the same
-    kinds, one is tried. Several calls share a candidate.
+    Each call gets its recorded inputs. Of the calls with the same target and the same kinds of
+    arguments, one is tried. A candidate contains several calls.
     """
     graph = problem.current
     suspects = _rank_suspects(graph)
@@ -71,18 +73,18 @@ def isolate_calls(problem: Problem[BoundGraph]) -> bool:
 def _reported_call(
     problem: Problem[BoundGraph], group: Sequence[_SuspectCall]
 ) -> list[_SuspectCall]:
-    """Return the call whose result the oracle reported as wrong, if it is one of the group."""
-    describe = re.match(r"output\[(\d+)\]", problem.where())
-    if describe is None or len(group) == 1:
+    """Return the call of the group whose result is wrong in the oracle's report; [] if unknown."""
+    found = re.match(r"output\[(\d+)\]", problem.where())
+    if found is None or len(group) == 1:
         return []
-    node = problem.current.outputs[int(describe[1])]
+    node = problem.current.outputs[int(found[1])]
     while node.target is operator.getitem:
         node = node.all_input_nodes[0]
     return [single for single in group if single.node.name == node.name]
 
 
 def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
-    """Return one call of each kind, the one most likely to fail first."""
+    """Return one call of each kind, the likeliest to fail first."""
     values = graph.values()
     kinds: dict[object, Node] = {}
     properties = functools.cache(_special_properties)
@@ -103,9 +105,9 @@ def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
 
 
 def _runs_alone(graph: BoundGraph, node: Node) -> bool:
-    """Return whether a call runs without the others; one that does not would make its group fail.
+    """Return whether a call runs on recorded inputs; otherwise its whole candidate would fail.
 
-    A call that only reads its arguments always runs; a write may be forbidden.
+    A call that only reads its arguments always runs; autograd may forbid a write.
     """
     try:
         single = graph.subgraph([node], connected=False)
@@ -117,10 +119,10 @@ def _runs_alone(graph: BoundGraph, node: Node) -> bool:
 def _call_kind(
     graph: BoundGraph, node: Node, properties: Callable[[torch.Tensor], tuple[bool, ...]]
 ) -> object:
-    """Return a key; of calls with equal keys only one needs to run."""
+    """Return a key for a call; of the calls with equal keys, one is tried."""
 
     def describe_argument(argument: object) -> object:
-        """Return an argument in comparable form."""
+        """Return an argument in a form that `==` can compare."""
         if isinstance(argument, Node):
             if argument.op == "get_attr" and not isinstance(graph.values()[argument], torch.Tensor):
                 return argument.target
@@ -137,7 +139,7 @@ def _call_kind(
 
 
 def _special_properties(tensor: torch.Tensor) -> tuple[bool, ...]:
-    """Return unusual properties of a tensor: layout, no elements, NaN, infinity, magnitude."""
+    """Return which unusual properties a tensor has: layout, emptiness, NaN, infinity, magnitude."""
     if is_functorch_wrapped(tensor):
         return ()
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor._is_zerotensor():

@@ -1,4 +1,4 @@
-"""Reducer of graph inputs to small, plain tensors with plain elements."""
+"""Reducer of a graph's inputs, to small tensors with plain properties and elements."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fullgraph.minifier.reduce.inputs import tensors
 from fullgraph.minifier.reduce.inputs.sizes import shrink_sizes
 
 TensorChange = Callable[[torch.Tensor, int], torch.Tensor]
-"""Makes a tensor that is input number so and so plainer; returns it itself where it is."""
+"""Makes an input plainer, given its number; returns the tensor itself if it is plain already."""
 
 
 def reduce_inputs(problem: Problem[BoundGraph]) -> None:
-    """Make inputs small, contiguous, float32, without gradient, and plain in their elements.
+    """Make the inputs small, contiguous, float32, without grad, and with plain elements.
 
     Raises OutOfBudget.
     """
@@ -35,14 +35,14 @@ def reduce_inputs(problem: Problem[BoundGraph]) -> None:
 
 
 def _constants_to_inputs(problem: Problem[BoundGraph]) -> None:
-    """Make tensor constants of the graph inputs."""
+    """Make the graph's constant tensors inputs."""
     graph = problem.current
     if any(isinstance(graph.values()[node], torch.Tensor) for node in graph.constants):
         problem.first([graph.subgraph(graph.calls, outputs=graph.outputs, constants=False)])
 
 
 def _plain_tensors(problem: Problem[BoundGraph]) -> None:
-    """Remove special properties from all tensors together, then from one at a time."""
+    """Remove special properties, such as strides or dtype, from all inputs, or else from each."""
     if _try_change(problem, partial(_make_plain, tensors.SIMPLIFICATIONS)):
         return
     for plainer in tensors.SIMPLIFICATIONS:
@@ -55,14 +55,14 @@ def _plain_tensors(problem: Problem[BoundGraph]) -> None:
 def _make_plain(
     simplifications: Sequence[tensors.Simplification], tensor: torch.Tensor, _: int
 ) -> torch.Tensor:
-    """Return the tensor after all simplifications."""
+    """Return the tensor after the simplifications; the input's number is not used."""
     for plainer in simplifications:
         tensor = plainer(tensor)
     return tensor
 
 
 def _plain_elements(problem: Problem[BoundGraph]) -> None:
-    """Give all tensors the same pattern of elements, the plainest that still fails."""
+    """Give all inputs the same pattern of elements, the plainest that fails."""
     names = dict.fromkeys(
         name
         for number, value in enumerate(problem.current.inputs)
@@ -74,7 +74,7 @@ def _plain_elements(problem: Problem[BoundGraph]) -> None:
 
 
 def _plain_elements_each(problem: Problem[BoundGraph]) -> None:
-    """Give each tensor, one after the other, the plainest elements that still fail."""
+    """Give each input in turn the plainest pattern of elements that fails."""
     for number in range(len(problem.current.inputs)):
         for name in _plainer_elements(problem.current.inputs[number], number):
             if _try_change(problem, partial(_with_pattern, name), {number}):
@@ -84,7 +84,10 @@ def _plain_elements_each(problem: Problem[BoundGraph]) -> None:
 def _try_change(
     problem: Problem[BoundGraph], change: TensorChange, only: Collection[int] | None = None
 ) -> bool:
-    """Try the graph with inputs changed by `change`; return whether it still fails."""
+    """Apply `change` to the inputs numbered in `only` (None: all) if the graph still fails.
+
+    Returns whether it does. Equal inputs stay the same tensor.
+    """
     graph = problem.current
     made: dict[int, object] = {}
     for number, value in enumerate(graph.inputs):
@@ -98,7 +101,7 @@ def _try_change(
 
 
 def _plainer_elements(value: object, number: int) -> list[str]:
-    """Return the names of patterns that are plainer than the elements of an input."""
+    """Return the names of the patterns that are plainer than the elements of an input."""
     if not isinstance(value, torch.Tensor) or not _has_elements(value):
         return []
     now = describe_value(value)
@@ -114,7 +117,7 @@ def _plainer_elements(value: object, number: int) -> list[str]:
 
 
 def _with_pattern(name: str, tensor: torch.Tensor, number: int) -> torch.Tensor:
-    """Return the tensor with the named pattern, or itself if that is no plainer."""
+    """Return the tensor with the pattern `name`, or the tensor itself if that is no plainer."""
     if name not in _plainer_elements(tensor, number):
         return tensor
     made = _with_elements(tensor, dict(tensors.element_patterns(tensor, number))[name])
@@ -122,7 +125,7 @@ def _with_pattern(name: str, tensor: torch.Tensor, number: int) -> torch.Tensor:
 
 
 def _with_elements(tensor: torch.Tensor, elements: torch.Tensor) -> torch.Tensor | None:
-    """Return `tensor` with other elements; None if its layout does not allow them."""
+    """Return a copy of `tensor` with other elements; None if its layout does not allow them."""
     with torch.no_grad():
         try:
             return tensors.with_elements(tensor, elements.to(tensor.device))

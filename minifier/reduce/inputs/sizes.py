@@ -1,4 +1,4 @@
-"""Reducer of input sizes, one size at a time in all the places where it occurs."""
+"""Reducer of the sizes of inputs: each size shrinks in all places where it occurs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fullgraph.minifier.reduce.subsets import (
 )
 
 SIZES = (1, 2, 3, 4, *(2**power for power in range(3, 40)))
-"""Sizes to try: few elements, then whole SIMD vectors."""
+"""Sizes to try: a few elements, then whole SIMD vectors."""
 
 
 _OF_AXES = {
@@ -26,12 +26,12 @@ _OF_AXES = {
     *("squeeze", "unsqueeze", "flatten", "cat", "stack", "softmax", "log_softmax", "_softmax"),
     *("sum", "mean", "std", "var", "amax", "amin", "all", "any", "norm", "logsumexp"),
 }
-"""Calls whose numbers are axes."""
+"""Names of calls whose integer arguments are axes rather than sizes."""
 
 
 @dataclass(frozen=True)
 class InputAxis:
-    """Place of a size: an axis of an input, or an input that is a number (`axis` None)."""
+    """Place of a size: an axis of an input, or an input that is an integer (`axis` is None)."""
 
     input: int
     axis: int | None
@@ -39,23 +39,24 @@ class InputAxis:
 
 @dataclass(frozen=True)
 class CallLiteral:
-    """Place of a size: an integer literal among a call's arguments."""
+    """Place of a size: an integer literal in a call's arguments."""
 
     call: str
     path: ArgumentPath
     listed: bool
-    """Whether it is one of several, as those of a shape are."""
+    """Whether it is one of several integers, as in a shape."""
 
 
 SizePlace = InputAxis | CallLiteral
 SizeChange = Callable[[int], int]
+"""Returns the new size for an old one."""
 
 
 def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> None:
-    """Make sizes as small as the failure allows: all to 1, then each size, then each axis.
+    """Make sizes as small as the failure allows: all at once, then each size, then each axis.
 
-    Last, drop leading axes of size 1. With `repeated`, try only the next smaller size first: the
-    others were tried before.
+    At last, drop leading axes of size 1. With `repeated`, only the next smaller size is tried
+    first, because the others were tried in an earlier run.
     """
     graph = problem.current
     feasible = MetaCheck(graph)
@@ -71,7 +72,7 @@ def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> Non
 
 
 def size_places(graph: BoundGraph) -> list[tuple[SizePlace, int]]:
-    """Return the places where sizes occur in a graph's inputs, each with the size."""
+    """Return each place of a size in a graph's inputs, with the size."""
     found: list[tuple[SizePlace, int]] = []
     for number, value in enumerate(graph.inputs):
         if isinstance(value, torch.Tensor):
@@ -82,14 +83,14 @@ def size_places(graph: BoundGraph) -> list[tuple[SizePlace, int]]:
 
 
 def _sizes(graph: BoundGraph) -> set[int]:
-    """Return the sizes that can shrink: those of inputs and those they are split into."""
+    """Return the sizes that can shrink: those of inputs, and literals that divide one of them."""
     own = {size for _, size in size_places(graph) if size > 1}
     listed = {size for place, size in _size_literals(graph) if place.listed}
     return own | {size for size in listed if any(whole % size == 0 for whole in own)}
 
 
 def _size_literals(graph: BoundGraph) -> list[tuple[CallLiteral, int]]:
-    """Return integer arguments of calls that may be sizes."""
+    """Return the integer literals in calls that may be sizes, with their values."""
     found = []
     for node in graph.calls:
         name = str(getattr(node.target, "__name__", node.target)).partition(".")[0]
@@ -104,7 +105,7 @@ def _size_literals(graph: BoundGraph) -> list[tuple[CallLiteral, int]]:
 
 
 def _shrink_size(problem: Problem[BoundGraph], size: int, repeated: bool) -> None:
-    """Replace one size by smaller ones, everywhere it occurs."""
+    """Replace one size by the smallest that fails, in all places."""
     graph = problem.current
     if size not in _sizes(graph):
         return
@@ -112,13 +113,15 @@ def _shrink_size(problem: Problem[BoundGraph], size: int, repeated: bool) -> Non
     targets = [target for target in SIZES if target < size]
 
     def candidates(index: int) -> Iterator[BoundGraph]:
-        """Yield the graphs with the size replaced by the candidate at `index`."""
+        """Yield a graph with the size replaced by `targets[index]`."""
         new = targets[index]
 
         def same(old: int) -> int:
+            """Return the new size for this size only."""
             return new if old == size else old
 
         def scaled(old: int) -> int:
+            """Return the new size for this size and its multiples."""
             return old // size * new if old % size == 0 else old
 
         ways = (
@@ -134,7 +137,7 @@ def _shrink_size(problem: Problem[BoundGraph], size: int, repeated: bool) -> Non
 
 
 def _shrink_alone(problem: Problem[BoundGraph]) -> None:
-    """Shrink single axes to 1, independently of equal sizes elsewhere."""
+    """Shrink each axis to 1, although others of the same size stay."""
     for place, _ in size_places(problem.current):
         graph = problem.current
         sizes = dict(size_places(graph))
@@ -143,7 +146,7 @@ def _shrink_alone(problem: Problem[BoundGraph]) -> None:
 
 
 def _drop_axes(problem: Problem[BoundGraph]) -> None:
-    """Drop leading axes of size 1, of all inputs or of one; all such axes, or one at a time."""
+    """Drop leading axes of size 1, from all inputs or from one, all of them or one at a time."""
     while True:
         graph = problem.current
         flat = {number for number, value in enumerate(graph.inputs) if _first_ones(value)}
@@ -155,7 +158,7 @@ def _drop_axes(problem: Problem[BoundGraph]) -> None:
 
 
 def _first_ones(value: object) -> int:
-    """Return the number of leading axes that can be dropped."""
+    """Return the number of leading axes of size 1, the last axis excluded; 0 for other inputs."""
     if not isinstance(value, torch.Tensor) or not (is_plain(value) or value._is_zerotensor()):
         return 0
     shape = value.shape[:-1]
@@ -163,10 +166,10 @@ def _first_ones(value: object) -> int:
 
 
 def _without_axes(graph: BoundGraph, numbers: Collection[int], most: int) -> BoundGraph:
-    """Return the graph with at most `most` leading axes of size 1 dropped from these inputs."""
+    """Return the graph with up to `most` leading axes dropped from the inputs `numbers`."""
 
     def squeeze(value: torch.Tensor) -> torch.Tensor:
-        """Drop the leading axes of one input."""
+        """Return an input without its leading axes of size 1."""
         axes = tuple(range(min(most, _first_ones(value))))
         return with_autograd_state(value, value.detach().squeeze(axes))
 
@@ -174,20 +177,21 @@ def _without_axes(graph: BoundGraph, numbers: Collection[int], most: int) -> Bou
     return BoundGraph(graph.module, tuple(inputs))
 
 
-def _first_runnable(ways: Iterator[BoundGraph], feasible: MetaCheck) -> Iterator[BoundGraph]:
-    """Yield the first of several graphs that can run."""
-    for way in ways:
-        if feasible(way):
-            yield way
+def _first_runnable(graphs: Iterator[BoundGraph], feasible: MetaCheck) -> Iterator[BoundGraph]:
+    """Yield the first of `graphs` that can run; nothing if none can."""
+    for graph in graphs:
+        if feasible(graph):
+            yield graph
             return
 
 
 def _resize_everywhere(
     graph: BoundGraph, change: SizeChange, written: SizeChange | None = None
 ) -> Iterator[BoundGraph]:
-    """Yield the graph with sizes changed in all inputs, and in listed, all or no literals.
+    """Yield the graph with sizes changed in all inputs and in some literals.
 
-    `written` changes literals; by default, `change` does.
+    The literals are those in lists, all, or none. `written` is the change for literals; None:
+    `change`.
     """
     inputs = {place: new for place, old in size_places(graph) if (new := change(old)) != old}
     written = written or change
@@ -201,7 +205,7 @@ def _resize_everywhere(
 
 
 def _resize(graph: BoundGraph, sizes: dict[Any, int]) -> Iterator[BoundGraph]:
-    """Yield the graph with other sizes; nothing if an input cannot have them."""
+    """Yield the graph with the new `sizes` by place; nothing if an input cannot have them."""
     by_call: dict[str, dict[ArgumentPath, int]] = {}
     for place, new in sizes.items():
         if isinstance(place, CallLiteral):

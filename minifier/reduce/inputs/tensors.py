@@ -1,4 +1,4 @@
-"""Simpler tensors made from given ones: smaller, plainer, or with other elements."""
+"""Simpler versions of a tensor: smaller, with plainer properties, or with plainer elements."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import torch
 from fullgraph.compiler.private import inner_tensors
 
 LARGE = 1e6
-"""An element of this size is special, as NaN and infinity are."""
+"""Magnitude of an element above which it is special, as NaN and infinity are."""
 _SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 _SEEDS = (0, 1, 42)
 _LISTABLE = 64
-"""Elements that can be listed, so that fewer digits help."""
+"""Number of elements up to which a literal lists them, so that fewer digits make it shorter."""
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is strided and has no lazy, quantized or wrapped form."""
+    """Return whether a tensor is strided, and neither lazy, quantized nor a wrapper of others."""
     return not (
         tensor.layout is not torch.strided
         or tensor.is_quantized
@@ -30,10 +30,10 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def with_elements(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with these elements and the strides and autograd state of `model`.
+    """Return a tensor with `elements` and with the strides and autograd state of `model`.
 
-    In another shape, the order of strides is kept. Raises RuntimeError if elements that share
-    memory in `model` differ.
+    If the shapes differ, only the order of strides is kept. Raises RuntimeError if elements that
+    share memory in `model` would differ.
     """
     elements = elements.to(model.dtype)
     one_place = [
@@ -55,7 +55,7 @@ def with_elements(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
 
 
 def with_autograd_state(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
-    """Return `made` as a Parameter, leaf or non-leaf, as `model` is."""
+    """Return `made` as a Parameter, leaf or non-leaf, whichever `model` is."""
     made = made.detach()
     if not (made.is_floating_point() or made.is_complex()):
         return made
@@ -67,7 +67,7 @@ def with_autograd_state(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor
 
 
 def crop(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
-    """Return a part of `tensor` that keeps a NaN or infinity; None if it cannot be cut."""
+    """Return a part of `tensor` that keeps a NaN or infinity, if it has one; None if impossible."""
     with suppress(RuntimeError, NotImplementedError), torch.no_grad():
         whole = tensor.detach()
         if tensor.layout in _SPARSE:
@@ -83,7 +83,7 @@ def crop(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
 
 
 def _window(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """Return a part of `tensor` with `shape`, that contains its first inf or NaN."""
+    """Return a part of `tensor` of this shape that contains its first NaN or infinity, if any."""
     starts = [0] * tensor.dim()
     if is_plain(tensor) and tensor.is_floating_point() and tensor.device.type != "meta":
         special = (~tensor.isfinite()).nonzero()
@@ -95,7 +95,7 @@ def _window(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 
 def _is_dense(tensor: torch.Tensor, one_place: Sequence[int]) -> bool:
-    """Return whether the elements have no gaps; axes in `one_place` do not count."""
+    """Return whether a tensor's elements have no gaps, without regard to the axes `one_place`."""
     axes = [axis for axis in range(tensor.dim()) if axis not in one_place]
     last = sum((tensor.shape[axis] - 1) * tensor.stride(axis) for axis in axes)
     count = 1
@@ -105,7 +105,7 @@ def _is_dense(tensor: torch.Tensor, one_place: Sequence[int]) -> bool:
 
 
 def _packed_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return strides without gaps, in the order of `strides`."""
+    """Return strides without gaps for `shape`, in the same order as `strides`."""
     found, step = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda axis: (strides[axis], -axis)):
         found[axis] = step
@@ -117,11 +117,12 @@ def _packed_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
 
 
 def detach_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor as a plain tensor without grad."""
     return tensor.detach() if tensor.requires_grad or type(tensor) is not torch.Tensor else tensor
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor as strided and dequantized, without lazy conjugation or negation."""
+    """Return the tensor in strided layout, dequantized, without lazy conjugation or negation."""
     if is_plain(tensor) or (inner_tensors(tensor) and tensor.layout is torch.strided):
         return tensor
     plain = tensor.detach()
@@ -163,18 +164,19 @@ def _default_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 Simplification = Callable[[torch.Tensor], torch.Tensor]
+"""Returns a simpler tensor, or the tensor itself if it is simple already."""
 SIMPLIFICATIONS: tuple[Simplification, ...] = (detach_tensor, dense, contiguous, default_dtype)
-"""Each takes one property away, and returns the tensor itself where it has it not."""
+"""Each removes one special property."""
 
 
 # --- plainer elements ---
 
 
 def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield named elements for a tensor of this shape and dtype, the plainest first.
+    """Yield the name and elements of patterns for a tensor of this shape, the plainest first.
 
-    Patterns that keep elements of the original come late. `number` is the index of the input; it
-    seeds the random pattern.
+    Patterns that keep elements of the tensor come late. `number` is the input's index and selects
+    the seed of the random pattern.
     """
     shape, dtype = tensor.shape, tensor.dtype
     count = tensor.numel()
@@ -211,7 +213,7 @@ def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[st
 
 
 def _special(elements: torch.Tensor) -> list[float]:
-    """Return the special values among the elements: NaN, infinities, a very large number."""
+    """Return the special values among the elements: infinities, NaN, the largest above `LARGE`."""
     if not elements.is_floating_point() or not elements.numel():
         return []
     wide = elements.double()
@@ -224,6 +226,6 @@ def _special(elements: torch.Tensor) -> list[float]:
 
 
 def _round_elements(elements: torch.Tensor, digits: int) -> torch.Tensor:
-    """Round elements to a number of significant digits."""
+    """Return elements rounded to a number of significant digits."""
     flat = [float(f"{value:.{digits}g}") for value in elements.double().reshape(-1).tolist()]
     return torch.tensor(flat, dtype=torch.float64).reshape(elements.shape).to(elements.dtype)

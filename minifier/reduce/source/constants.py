@@ -1,4 +1,4 @@
-"""Reducers of constants: small integers, floats of 1, empty strings."""
+"""Reducer of constants: integers become small, floats 1, strings empty."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fullgraph.minifier.reduce.subsets import find_smallest
 
 
 def reduce_constants(search: ProposalSearch) -> None:
-    """Make integers 1, else 2, else as small as possible; floats 1; strings empty."""
+    """Make integers 1, 2, or else as small as the failure allows; floats 1; strings empty."""
     search.apply_most(equal_numbers(cst.Integer, "1", above=1))
     search.apply_most(equal_numbers(cst.Integer, "2", above=2))
     for value in sorted(_integers_of(search.tree), reverse=True):
@@ -38,7 +38,7 @@ def reduce_constants(search: ProposalSearch) -> None:
 
 
 def single_integers(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each integer alone as 1, then as 0."""
+    """Propose 1 for each integer alone, then 0 for each 1."""
     found = []
     for node in tree.nodes_of_kind(cst.Integer):
         if node.evaluated_value > 1:
@@ -52,10 +52,13 @@ def single_integers(tree: SourceTree) -> list[TreeEdit]:
 def equal_numbers(
     kind: type[cst.Integer] | type[cst.Float], text: str, above: float | None = None
 ) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that writes `text` in place of all numbers with one value."""
+    """Return a proposer that writes `text` for all numbers of one value, one edit per value.
+
+    It considers values greater than `above`; None: all but 0 and 1.
+    """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
-        """Propose one edit for each value, which replaces all its occurrences."""
+        """Propose one edit for each value, which replaces all numbers of that value."""
         groups: dict[str, list[cst.BaseExpression]] = {}
         numbers: list[cst.Integer | cst.Float] = [*tree.nodes_of_kind(kind)]
         for node in numbers:
@@ -68,7 +71,7 @@ def equal_numbers(
 
 
 def empty_strings(tree: SourceTree) -> list[TreeEdit]:
-    """Propose an empty string for every string literal."""
+    """Propose "" for each string literal."""
     return [
         replace_expression(tree, node, '""')
         for node in tree.nodes_of_kind(cst.SimpleString)
@@ -77,7 +80,7 @@ def empty_strings(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _replace_all(tree: SourceTree, nodes: Sequence[cst.BaseExpression], text: str) -> TreeEdit:
-    """Return the edit that replaces several nodes by the same text."""
+    """Return the edit that replaces each of several nodes by the same text."""
     changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
     for node in nodes:
         changes.update(replace_expression(tree, node, text).changes)
@@ -85,6 +88,7 @@ def _replace_all(tree: SourceTree, nodes: Sequence[cst.BaseExpression], text: st
 
 
 def _integers_of(tree: SourceTree) -> set[int]:
+    """Return the integers above 3 that occur in a text."""
     return {
         node.evaluated_value for node in tree.nodes_of_kind(cst.Integer) if node.evaluated_value > 3
     }

@@ -1,4 +1,4 @@
-"""Proposals for functions and classes: declarations, bases, parameters, conversion."""
+"""Proposals for functions and classes: fewer declarations, bases and parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
 
 
 def remove_declarations(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of docstrings, annotations, and `if __name__` blocks."""
+    """Propose the removal of docstrings, annotations and `if __name__` blocks."""
     found = []
     for node in tree.nodes_of_kind(cst.Annotation):
         parent = tree.parents[node]
@@ -49,7 +49,7 @@ def remove_decorators(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of each unread parameter with its arguments."""
+    """Propose the removal of each parameter that is not read, with its arguments in calls."""
     found = []
     for function in tree.nodes_of_kind(cst.FunctionDef):
         kind = _class_of(tree, function)
@@ -74,7 +74,7 @@ def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
 
 
 def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a function for each class whose only method does not read `self`."""
+    """Propose a function in place of each class whose only method does not read `self`."""
     found = []
     for kind in tree.nodes_of_kind(cst.ClassDef):
         methods = [one for one in kind.body.body if isinstance(one, cst.FunctionDef)]
@@ -91,7 +91,10 @@ def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def merge_bases(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each class without its base: with the base's own bases, and with its members."""
+    """Propose for each class the bases of its base in place of the base.
+
+    A second proposal also copies the members of the base into the class.
+    """
     kinds = {node.name.value: node for node in tree.nodes_of_kind(cst.ClassDef)}
     found = []
     for kind in kinds.values():
@@ -100,12 +103,12 @@ def merge_bases(tree: SourceTree) -> list[TreeEdit]:
             if base is None or base is kind:
                 continue
             own = {one.name.value for one in kind.body.body if isinstance(one, cst.FunctionDef)}
-            take_most = [
+            inherited = [
                 one
                 for one in base.body.body
                 if not isinstance(one, cst.FunctionDef) or one.name.value not in own
             ]
-            body = kind.body.with_changes(body=[*take_most, *kind.body.body])
+            body = kind.body.with_changes(body=[*inherited, *kind.body.body])
             bases = [
                 one for other in kind.bases for one in (base.bases if other is arg else (other,))
             ]
@@ -124,7 +127,7 @@ def _enclosing_definition(tree: SourceTree, node: cst.CSTNode) -> cst.CSTNode | 
 
 
 def _drop_annotation(node: cst.AnnAssign) -> TreeEdit:
-    """Return the edit that removes the annotation of an assignment."""
+    """Return the edit that removes an annotation, or the whole statement if it has no value."""
     if node.value is None:
         return TreeEdit({node: lambda now: cst.RemoveFromParent()})
     plain = cst.Assign([cst.AssignTarget(node.target)], node.value)
@@ -132,7 +135,7 @@ def _drop_annotation(node: cst.AnnAssign) -> TreeEdit:
 
 
 def _is_docstring(statement: cst.CSTNode) -> bool:
-    """Return whether a statement is a lone string."""
+    """Return whether a statement is a string and nothing else."""
     if not isinstance(statement, cst.SimpleStatementLine):
         return False
     small = statement.body[0]
@@ -156,7 +159,7 @@ def _is_static(function: cst.FunctionDef) -> bool:
 
 
 def _mentions(tree: SourceTree, body: cst.CSTNode, name: str) -> bool:
-    """Return whether a block mentions a variable."""
+    """Return whether a block mentions the variable `name`."""
     for node in tree.inside(body):
         if isinstance(node, cst.Name) and node.value == name:
             parent = tree.parents[node]
@@ -175,7 +178,10 @@ def _mentions(tree: SourceTree, body: cst.CSTNode, name: str) -> bool:
 def _calls_of(
     tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None
 ) -> list[cst.Call]:
-    """Return the calls that may call a function: by its name, its class's, or an instance's."""
+    """Return the calls that may call `function`, a method of the class `kind` or a function.
+
+    They are found by its name, its class's name, or the name of an instance.
+    """
     name = function.name.value
     names = {name}
     if kind is not None:
@@ -192,7 +198,7 @@ def _calls_of(
 
 
 def _instance_names(tree: SourceTree, kind: str) -> Iterator[str]:
-    """Yield the variables and attributes that hold an instance of a class."""
+    """Yield the names of variables and attributes to which an instance of the class is assigned."""
     for node in tree.nodes_of_kind(cst.Assign):
         if isinstance(node.value, cst.Call) and tree.code(node.value.func) == kind:
             for target in node.targets:
@@ -200,7 +206,7 @@ def _instance_names(tree: SourceTree, kind: str) -> Iterator[str]:
 
 
 def _argument_for(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
-    """Return the argument that a call passes for a parameter."""
+    """Return the argument of a call for the parameter `name` at `index`; [] if there is none."""
     by_name = [a for a in call.args if a.keyword is not None and a.keyword.value == name]
     plain = [a for a in call.args if a.keyword is None and not a.star]
     return by_name or plain[index : index + 1]
@@ -209,7 +215,7 @@ def _argument_for(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
 def _entry_inputs(
     tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None, index: int
 ) -> list[cst.BaseElement]:
-    """Return the entry point's input for a parameter, if the entry point calls this function."""
+    """Return the input in `build()` for a parameter; [] if it does not call this function."""
     for node in tree.nodes_of_kind(cst.Return):
         outer = tree.function(node)
         if outer is None or outer.name.value != "build" or not isinstance(node.value, cst.Tuple):
@@ -223,14 +229,14 @@ def _entry_inputs(
 
 
 def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) -> TreeEdit | None:
-    """Return the edit that replaces a class by its method; None if the class has other uses."""
+    """Return the edit that replaces a class by a function; None if it has other uses than calls."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.name.value).lower()
-    take_most = {
+    taken = {
         node.value
         for node in tree.nodes_of_kind(cst.Name)
         if not isinstance(outer := tree.parents[node], cst.Attribute) or outer.attr is not node
     }
-    name = name if name not in take_most else f"{name}_"
+    name = name if name not in taken else f"{name}_"
     drop = 0 if _is_static(method) else 1
     plain = method.with_changes(
         name=cst.Name(name),
@@ -250,7 +256,7 @@ def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) 
 
 
 def _whole_use(tree: SourceTree, call: cst.Call, method: str) -> cst.CSTNode:
-    """Return `K(…)` with the `.eval()`, `.train()` or method name that follows it."""
+    """Return the call `K(…)` with the `.eval()`, `.train()` or method name after it."""
     node: cst.CSTNode = call
     while True:
         parent = tree.parents[node]

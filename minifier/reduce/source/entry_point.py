@@ -1,4 +1,4 @@
-"""Entry point of a reduced text: what it calls, and with which inputs."""
+"""Entry point of a source text: the program that it makes, and its inputs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FILE = "candidate.py"
 
 @dataclass(frozen=True, eq=False)
 class EntryPoint:
-    """`build()` that returns (model, inputs), or the top-level names `model` and `inputs`."""
+    """A `build()` that returns (model, inputs), or the top-level names `model` and `inputs`."""
 
     statements: tuple[ast.stmt, ...]
-    """The statements to keep: `build` and its return, or the two assignments."""
+    """Statements that must stay: `build` and its return, or the two assignments."""
     model: ast.expr
     inputs: ast.expr | None
-    """None if `build` does not return a tuple of two."""
+    """None if `build` does not return a tuple of two expressions."""
 
 
 def find_entry(tree: ast.Module) -> EntryPoint | None:
-    """Return the entry point of a text, or None if it has no readable one."""
+    """Return the entry point of a text; None if it has none or it cannot be read."""
     for statement in reversed(tree.body):
         if isinstance(statement, ast.FunctionDef) and statement.name == "build":
             last = statement.body[-1]
@@ -49,7 +49,10 @@ def find_entry(tree: ast.Module) -> EntryPoint | None:
 
 
 def replace_entry(text: str, model: str, inputs: str) -> str | None:
-    """Return `text` with another entry point of the same form; None if it has none."""
+    """Return `text` with the entry point replaced by `model` and `inputs`.
+
+    None if it has no entry point.
+    """
     tree = ast.parse(text)
     found = find_entry(tree)
     if found is None:
@@ -70,8 +73,8 @@ def load_module(
 ) -> ModuleType:
     """Execute `text` as a module, registered in `sys.modules` and `linecache`.
 
-    Classes and decorators that read source look there. If given, `code` is executed instead of
-    `text`, with `names` among its globals. Raises what the text raises.
+    Functions that read source, such as some decorators, look in those. If `code` is given, it is
+    executed instead of `text`, with `names` among its globals. Raises what the text raises.
     """
     module = ModuleType(FILE.removesuffix(".py"))
     module.__file__ = FILE
@@ -87,7 +90,7 @@ def load_module(
 def entry_call(
     module: ModuleType,
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """Return the model of a module's entry point, its positional and its keyword arguments."""
+    """Return the model of a module's entry point, the positional and the keyword arguments."""
     if hasattr(module, "build"):
         model, inputs = module.build()[:2]
     else:

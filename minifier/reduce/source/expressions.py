@@ -1,4 +1,4 @@
-"""Proposals for expressions: a subexpression, or the value observed in eager."""
+"""Proposals for expressions: a subexpression in place of it, or its value in eager."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ _OPAQUE = (
     cst.CompFor,
     cst.Expr,
 )
+"""Nodes whose direct expressions must not be replaced."""
 _NOT_RUN = ValueSummary(types=(), count=0)
 Metadata = tuple[str, str, tuple[int, ...], str]
 """Class, dtype, shape and device of a tensor or array."""
@@ -42,7 +43,7 @@ _LITERALS = (cst.BaseNumber, cst.BaseString)
 
 
 class ValueExpressions:
-    """Expressions of a tree that can be replaced by another expression."""
+    """The expressions of a text that can be replaced by others."""
 
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
@@ -50,6 +51,7 @@ class ValueExpressions:
         self.nodes = [n for n in tree.nodes_of_kind(cst.BaseExpression) if self._is_value(n)]  # type: ignore[type-abstract]
         known = set(self.nodes)
         self.enclosing: dict[Expression, Expression | None] = {}
+        """The replaceable expression around each one; None if there is none."""
         for node in self.nodes:
             outer = next(
                 (one for one in tree.ancestors(node) if one in known or _is_statement(one)), None
@@ -59,24 +61,24 @@ class ValueExpressions:
             )
 
     def level(self, node: Expression) -> int:
-        """Return how many replaceable expressions are around this one."""
+        """Return the number of replaceable expressions around `node`."""
         count, outer = 0, self.enclosing[node]
         while outer is not None:
             count, outer = count + 1, self.enclosing[outer]
         return count
 
     def subexpressions(self, node: Expression) -> list[Expression]:
-        """Return the replaceable expressions directly inside `node`."""
+        """Return the replaceable expressions in `node`, without those inside others."""
         return [one for one in self.nodes if self.enclosing[one] is node]
 
     def below(self, node: Expression) -> Iterator[Expression]:
-        """Yield all replaceable expressions inside `node`, outer ones first."""
+        """Yield all replaceable expressions in `node`, outer ones first."""
         for part in self.subexpressions(node):
             yield part
             yield from self.below(part)
 
     def literal(self, node: Expression, facts: ObservedRun) -> str:
-        """Return the value as source if it was short and the same each time; else ""."""
+        """Return the observed value as source; "" if it is long or was not always the same."""
         seen = self._observed(node, facts)
         if not len(seen.types) == len(seen.values) == 1:
             return ""
@@ -87,8 +89,7 @@ class ValueExpressions:
         return "" if len(text) > 30 or text.strip("-").startswith(("inf", "nan")) else text
 
     def tensor(self, node: Expression, facts: ObservedRun) -> Metadata | None:
-        """Return the metadata of the expression's value, if its first value was a tensor or
-        array."""
+        """Return the metadata of the first observed value; None if it was no tensor or array."""
         seen = self._observed(node, facts)
         for one in (*seen.tensors, *seen.arrays):
             return one.kind.replace("Parameter", "Tensor"), one.dtype, one.shape, one.device
@@ -100,8 +101,7 @@ class ValueExpressions:
         return facts.values.get(place, _NOT_RUN) if place is not None else _NOT_RUN
 
     def _is_value(self, node: Expression) -> bool:
-        """Return whether an expression is evaluated for its value, so that another can replace
-        it."""
+        """Return whether an expression only gives a value, so that another can replace it."""
         if self._is_path(node) or isinstance(node, cst.StarredElement):
             return False
         parent = self.tree.parents[node]
@@ -129,20 +129,20 @@ class ValueExpressions:
         return not isinstance(parent, _OPAQUE) and not isinstance(node, cst.Ellipsis)
 
     def _is_path(self, node: Expression) -> bool:
-        """Return whether `node` names something that the text imports or defines."""
+        """Return whether `node` is a fixed name of the text, or an attribute of one."""
         while isinstance(node, cst.Attribute):
             node = node.value
         return isinstance(node, cst.Name) and node.value in self.paths
 
 
 def tensor_bypasses(facts: ObservedRun, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that replaces tensors by the smallest equal-shaped tensor inside them.
+    """Return a proposer that replaces a tensor expression by one inside it with equal metadata.
 
-    Only value expressions at depth `level` are replaced.
+    It proposes this for the expressions at depth `level`, each with the shortest one inside.
     """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
-        """Propose a smaller tensor expression inside each tensor expression."""
+        """Propose an inner tensor expression in place of each tensor expression."""
         values = ValueExpressions(tree)
         found = []
         for node in values.nodes:
@@ -160,23 +160,23 @@ def tensor_bypasses(facts: ObservedRun, level: int) -> Callable[[SourceTree], li
 
 
 def constant_values(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that replaces computed numbers, booleans and strings by their value."""
+    """Return a proposer that replaces computed numbers, booleans and strings by their values."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
-        """Propose a literal for each computed number, boolean or string."""
+        """Propose a literal in place of each computed number, boolean or string."""
         values = ValueExpressions(tree)
         found: list[TreeEdit] = []
-        take_most: set[Expression] = set()
+        replaced: set[Expression] = set()
         for node in values.nodes:
-            if values.enclosing[node] in take_most:
-                take_most.add(node)
+            if values.enclosing[node] in replaced:
+                replaced.add(node)
                 continue
             literal = values.literal(node, facts)
             if not literal or isinstance(node, _LITERALS):
                 continue
             if tree.code(node) in ("True", "False", "None", literal):
                 continue
-            take_most.add(node)
+            replaced.add(node)
             found.append(replace_expression(tree, node, literal, len(tree.code(node))))
         return found
 
@@ -187,7 +187,7 @@ def replace_with_ones(facts: ObservedRun, level: int) -> Callable[[SourceTree], 
     """Return a proposer that replaces tensor expressions at depth `level` by `torch.ones`."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
-        """Propose `torch.ones` or `torch.zeros` for each tensor expression."""
+        """Propose `torch.ones` or `torch.zeros` in place of each tensor expression."""
         values = ValueExpressions(tree)
         found = []
         for node in values.nodes:
@@ -203,7 +203,7 @@ def replace_with_ones(facts: ObservedRun, level: int) -> Callable[[SourceTree], 
 
 
 def propose_subexpressions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each subexpression in place of its expression, large savings first."""
+    """Propose each subexpression in place of the expression around it, large savings first."""
     values = ValueExpressions(tree)
     found = []
     for node in values.nodes:
@@ -215,7 +215,7 @@ def propose_subexpressions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def remove_elements(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of arguments, keywords first, of elements, and of parts of f-strings."""
+    """Propose the removal of arguments, elements, indices and parts of f-strings, one each."""
     keywords: list[TreeEdit] = []
     others: list[TreeEdit] = []
     for node in tree.nodes_of_kind(cst.Arg, cst.Element, cst.StarredElement, cst.DictElement):
@@ -239,7 +239,7 @@ def remove_elements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def literal_elements(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of elements of tuples, lists and dicts that are values."""
+    """Propose the removal of each element of the tuples, lists and dicts that are values."""
     values = set(ValueExpressions(tree).nodes)
     return [
         remove_node(node, len(tree.code(node)))
@@ -249,12 +249,12 @@ def literal_elements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _is_made(tree: SourceTree, node: Expression) -> bool:
-    """Return whether an expression already is a call such as `torch.ones`."""
+    """Return whether an expression is a call of `torch.ones` or `torch.zeros`."""
     return tree.code(node).startswith(("torch.ones(", "torch.zeros("))
 
 
 def _ones_text(tensor: Metadata) -> str:
-    """Return source for a tensor of ones, or zeros for integers; "" if it cannot be written."""
+    """Return source for a tensor of ones, zeros for integers; "" for arrays and other devices."""
     kind, dtype, shape, device = tensor
     if kind != "Tensor" or device != "cpu":
         return ""
@@ -270,7 +270,7 @@ def _is_statement(node: cst.CSTNode) -> bool:
 
 
 def _fixed_names(tree: SourceTree) -> frozenset[str]:
-    """Return the names that are imported or defined, and Python builtins that stay."""
+    """Return the names that are not replaced: imports, definitions and some builtins."""
     found = {"super", "isinstance", "range", "len", "print", "enumerate", "zip"}
     for node in ast.walk(ast.parse(tree.text)):
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""Reducer that calls the failing function directly, with recorded arguments."""
+"""Reducer that makes a callee of the program the entry point, with recorded arguments."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
 def focus_on_callee(search: ProposalSearch) -> None:
-    """Move the entry point to a callee for as long as one fails alone.
+    """Move the entry point to a callee that fails alone, again and again.
 
-    A callee whose arguments cannot be written as source is skipped in favour of its own callees.
+    If the arguments of a callee cannot be written as source, its own callees are tried instead.
     """
     current = ""
     while True:
@@ -33,7 +33,7 @@ def focus_on_callee(search: ProposalSearch) -> None:
 
 
 def _call_alone(text: str, called: RecordedCall) -> str | None:
-    """Return the source with the call `called` as its entry point; None if it already is."""
+    """Return the text with `called` as its entry point; None if it is already."""
     before = find_entry(ast.parse(text))
     if before is not None and ast.unparse(before.model) == called.model:
         return None
@@ -45,13 +45,13 @@ def _call_alone(text: str, called: RecordedCall) -> str | None:
 
 
 def _called_name(facts: ObservedRun) -> str:
-    """Return the name of the function that the entry point calls."""
+    """Return the name of the function that the entry point calls; "" if unknown."""
     roots = [called for called in facts.calls if not called.caller]
     return roots[0].name if roots else ""
 
 
 def _root_calls(facts: ObservedRun) -> Iterator[RecordedCall]:
-    """Yield the called function itself, if its call can be written differently."""
+    """Yield the call that the entry point makes, if it can be written as source."""
     for called in facts.calls:
         if not called.caller and called.model:
             yield called
@@ -59,7 +59,7 @@ def _root_calls(facts: ObservedRun) -> Iterator[RecordedCall]:
 
 
 def _callees(facts: ObservedRun, caller: str) -> Iterator[RecordedCall]:
-    """Yield the calls made below `caller`, breadth first."""
+    """Yield the recorded calls inside calls of `caller`, breadth first, one per function."""
     seen: set[str] = set()
     waiting = [caller]
     while waiting:

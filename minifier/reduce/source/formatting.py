@@ -1,4 +1,4 @@
-"""Normal form of texts, and removal of what an edit makes invalid or unreachable."""
+"""Normal form of source, and removal of code that an edit made invalid or unreachable."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from fullgraph.minifier.reduce.source.unbound_names import NameUses, find_names
 
 
 def normalize(text: str) -> str:
-    """Return `text` without comments, with each statement on a line of its own. Raises
-    libcst.ParserSyntaxError.
+    """Return `text` without comments, with each statement on a line of its own.
 
     Raises libcst.ParserSyntaxError.
     """
@@ -29,9 +28,10 @@ def normalize(text: str) -> str:
 
 
 def drop_unbound(text: str, before: NameUses) -> str | None:
-    """Return `text` without statements that read a name which only the text `before` bound.
+    """Return `text` without the statements that read names which it no longer binds.
 
-    None if it is invalid Python, or if the entry point would be removed.
+    `before` are the names of the text before the edit. None if `text` is invalid Python, or if its
+    entry point reads such a name.
     """
     while True:
         try:
@@ -51,7 +51,7 @@ def drop_unbound(text: str, before: NameUses) -> str | None:
 
 
 def drop_unreachable(text: str) -> str:
-    """Return `text` without definitions, imports and constants that its entry does not reach."""
+    """Return `text` without definitions, imports and constants that its entry does not use."""
     tree = ast.parse(text)
     found = find_entry(tree)
     if found is None:
@@ -79,7 +79,7 @@ def drop_unreachable(text: str) -> str:
 
 
 def _without_statements(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:
-    """Return `text` without these statements; an empty block gets a `pass`."""
+    """Return `text` without the statements `gone`; a block that gets empty contains `pass`."""
     gone = set(gone)
     lines: list[str | None] = list(text.split("\n"))
     for block in _statement_lists(tree):
@@ -93,7 +93,7 @@ def _without_statements(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -
 
 
 def _statement_lists(tree: ast.Module) -> Iterator[list[ast.stmt]]:
-    """Yield every list of statements, inner ones first."""
+    """Yield each list of statements (bodies and `else` branches), inner ones first."""
     found = []
     for node in ast.walk(tree):
         for field in ("body", "orelse", "finalbody"):
@@ -104,18 +104,19 @@ def _statement_lists(tree: ast.Module) -> Iterator[list[ast.stmt]]:
 
 
 def _contains_entry(statement: ast.stmt, found: EntryPoint) -> bool:
+    """Return whether a statement contains a statement of the entry point."""
     return any(one in found.statements for one in ast.walk(statement))
 
 
 def _names_mentioned(node: ast.AST) -> set[str]:
-    """Return names and strings in a node: a string may name a function."""
+    """Return the names and the strings in a node; a string may be the name of a function."""
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {
         n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
     }
 
 
 def _names_only_bound(statement: ast.stmt) -> list[str]:
-    """Return the names that a top-level statement binds; none if it may have other effects."""
+    """Return the names that a statement binds; [] if it may have another effect."""
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [] if statement.decorator_list and _may_register(statement) else [statement.name]
@@ -130,7 +131,7 @@ def _names_only_bound(statement: ast.stmt) -> list[str]:
 
 
 def _may_register(statement: Definition) -> bool:
-    """Return whether a decorator may register what it decorates."""
+    """Return whether a decorator of a definition may register it somewhere."""
     plain = ("dataclass", "no_grad", "inference_mode", "cache", "lru_cache", "wraps", "compile")
     for one in statement.decorator_list:
         called = one.func if isinstance(one, ast.Call) else one
@@ -151,7 +152,7 @@ def _bound_name(alias: ast.alias) -> str:
 
 
 def _unmentioned_methods(tree: ast.Module, kept: set[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield methods of kept classes that nothing names and no library calls."""
+    """Yield the methods of kept classes that nothing mentions and that torch does not call."""
     said: set[str] = set()
     for statement in kept:
         for node in ast.walk(statement):
@@ -169,7 +170,7 @@ def _unmentioned_methods(tree: ast.Module, kept: set[ast.stmt]) -> Iterator[ast.
 
 
 class _OneLine(cst.CSTTransformer):
-    """Transformer that puts each statement on one line, without comments and blank lines."""
+    """Transformer that puts each statement on one line, and drops comments and blank lines."""
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine

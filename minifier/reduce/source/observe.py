@@ -1,4 +1,4 @@
-"""What a text does when it is run: the values of its expressions, its calls, its dead lines."""
+"""Observe a run of a source text: its values, its calls, its executed lines."""
 
 from __future__ import annotations
 
@@ -20,39 +20,43 @@ from fullgraph.minifier.reduce.source.entry_point import FILE, entry_call, load_
 from fullgraph.minifier.reduce.source.source_tree import Place
 
 SECONDS = 60.0
+"""Time limit of a run."""
 _VALUE, _LINE, _CALL = "_fullgraph_value", "_fullgraph_line", "_fullgraph_call"
+"""Names of the functions that instrumented code calls."""
 Parameters = tuple[Sequence[str], Sequence[str], str, str]
 """Names of a function's positional and keyword-only parameters, of its *args and **kwargs."""
 Arguments = tuple[list[str], dict[str, str]]
+"""Positional and keyword arguments, as source."""
 
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call of a function of the text, with the source of its arguments."""
+    """The first call of one of the text's functions, with the source of its arguments."""
 
     name: str
-    """Its qualified name."""
+    """Qualified name of the function."""
     caller: str
-    """The qualified name of the text's function that called it; "" for none."""
+    """Qualified name of the text's function that made the call; "" for none."""
     model: str
     inputs: str
-    """Source of what is called and of its arguments; "" where there is none."""
+    """Source of the callable and of its inputs; "" if it cannot be written."""
 
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """Values, lines and calls of one run of a text; empty if the text could not run."""
+    """Values, lines and calls in one run of a text; empty if the text could not run."""
 
     values: Mapping[Place, ValueSummary] = field(default_factory=dict)
+    """Values of expressions, by their position."""
     lines: frozenset[int] = frozenset()
-    """First lines of the statements inside functions that ran."""
+    """First lines of the statements in functions that were executed."""
     calls: Sequence[RecordedCall] = ()
 
 
 def observe_text(text: str) -> ObservedRun:
-    """Run a text's model on its inputs in eager, in a child, and return what it recorded.
+    """Run a text's program on its inputs in eager, in a child, and return what it recorded.
 
-    Functions with decorators that need their own source are left alone if need be.
+    If that fails, functions with decorators are not instrumented: some decorators read the source.
     """
     for decorated in (True, False):
         outcome = run_isolated(lambda say, d=decorated: _run(text, d), seconds=SECONDS)  # type: ignore[misc]
@@ -62,8 +66,7 @@ def observe_text(text: str) -> ObservedRun:
 
 
 def _run(text: str, decorated: bool) -> ObservedRun:
-    """Run an instrumented text in this process. `decorated` says whether to instrument decorated
-    functions."""
+    """Run an instrumented text in this process; functions with decorators only if `decorated`."""
     torch.set_num_threads(1)
     watch = _RunRecorder(text)
     tree = ast.parse(text)
@@ -77,7 +80,7 @@ def _run(text: str, decorated: bool) -> ObservedRun:
 
 
 class _RunRecorder:
-    """Recorder of the values, lines and calls that instrumented code reports."""
+    """Recorder of the values, lines and calls of an instrumented text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -86,21 +89,23 @@ class _RunRecorder:
         self.lines: set[int] = set()
         self.calls: dict[str, RecordedCall] = {}
         self.made: dict[int, tuple[object, str]] = {}
-        """How objects were constructed, by id; the object is held so that the id stays its own."""
+        """Constructor calls by object id; the object is kept alive so that its id stays unique."""
 
     def hooks(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions that instrumented code calls, by name."""
         return {_VALUE: self.value, _LINE: self.lines.add, _CALL: self.call}
 
     def facts(self) -> ObservedRun:
-        """Return what was recorded as plain data."""
+        """Return everything recorded, in picklable form."""
         values = {place: recorder.summary() for place, recorder in self.recorders.items()}
         return ObservedRun(values, frozenset(self.lines), tuple(self.calls.values()))
 
     def value(self, place: Place, value: Any) -> Any:
+        """Record and return the value of the expression at `place`."""
         return self.recorders.setdefault(place, SummaryRecorder())(value)
 
     def call(self, parameters: Parameters, values: Mapping[str, Any]) -> None:
-        """Record a call of the calling function, whose locals are `values`."""
+        """Record the call of the function that calls this one; `values` are its locals."""
         names = parameters[0]
         frame = sys._getframe(1)
         name = frame.f_code.co_qualname
@@ -123,7 +128,7 @@ class _RunRecorder:
         )
 
     def _record_construction(self, thing: object, given: Arguments | None) -> None:
-        """Record the constructor call that created an object."""
+        """Record the constructor call of an object; nothing if its arguments are unknown."""
         if id(thing) not in self.made and given is not None:
             args, named = given
             called = ", ".join([*args, *(f"{key}={text}" for key, text in named.items())])
@@ -132,7 +137,10 @@ class _RunRecorder:
     def _arguments(
         self, parameters: Parameters, values: Mapping[str, Any], skip: int
     ) -> Arguments | None:
-        """Return the arguments of a call as source; None where one cannot be written."""
+        """Return the arguments of a call, without the first `skip`, as source.
+
+        None if one of them cannot be written.
+        """
         names, keywords, star, stars = parameters
         args = [self._source_of(values[name]) for name in names[skip:]]
         args += [self._source_of(value) for value in (values[star] if star else ())]
@@ -148,20 +156,20 @@ class _RunRecorder:
             return ""
 
     def _name(self, value: object) -> str | None:
-        """Return the global name of an object; None without one."""
+        """Return the global name of an object; None if it has none."""
         for name, held in self.namespace.items():
             if held is value and not name.startswith("_fullgraph"):
                 return name
         return None
 
     def _construction_of(self, value: object) -> str | None:
-        """Return the recorded constructor call of an object; None without one."""
+        """Return the recorded constructor call of an object; None if there is none."""
         known = self.made.get(id(value))
         return known[1] if known is not None else None
 
 
 def _inputs(given: Arguments | None) -> str:
-    """Return arguments as the second value that `build` returns; "" if they cannot be written."""
+    """Return arguments as the inputs that `build` returns; "" if they cannot be written."""
     if given is None or (given[0] and given[1]):
         return ""
     args, named = given
@@ -171,7 +179,7 @@ def _inputs(given: Arguments | None) -> str:
 
 
 def _caller(frame: FrameType) -> str:
-    """Return the qualified name of the function of the text that called `frame`."""
+    """Return the qualified name of the text's function that called `frame`; "" if there is none."""
     outer = frame.f_back
     while outer is not None and (
         outer.f_code.co_filename != FILE or outer.f_code.co_name.startswith("<")

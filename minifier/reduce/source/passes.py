@@ -1,4 +1,4 @@
-"""Reducer of a failing Python text: the order of its passes."""
+"""Reducer of a failing source text: the order of its passes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 def reduce_source(
     problem: Problem[str], on_error: Callable[[str, Exception], None] | None = None
 ) -> None:
-    """Reduce the current text with all passes, guided by values observed in eager.
+    """Reduce the current text by all passes, with values that were observed in eager.
 
-    Large pieces go first; in the end no single statement can be removed. `on_error` receives the
-    name and the exception of a pass that fails, which is skipped; without it, the exception is
-    raised. Raises OutOfBudget, libcst.ParserSyntaxError.
+    Large pieces are removed first; at the end, no single statement can be removed. If a pass
+    raises, it is skipped, and `on_error` receives its name and the exception; if `on_error` is
+    None, the exception is raised. Raises OutOfBudget, libcst.ParserSyntaxError.
     """
     search = ProposalSearch(problem, on_error)
     _remove_unneeded(search)
@@ -39,7 +39,7 @@ def reduce_source(
 
 
 def _remove_unneeded(search: ProposalSearch) -> None:
-    """Remove what never matters: comments, types, unreachable code."""
+    """Remove comments, annotations, docstrings and unreachable code."""
     text = normalize(search.problem.current)
     if not search.try_texts(text):
         search.drops_unreachable = False
@@ -48,7 +48,7 @@ def _remove_unneeded(search: ProposalSearch) -> None:
 
 
 def _remove_most(search: ProposalSearch) -> None:
-    """Apply passes that remove much at once, then remove statements, outer ones first."""
+    """Run the passes that remove much at once, then remove statements, outer ones first."""
     search.apply_most(expressions.constant_values(search.facts))
     search.apply_most(statements.constant_branches)
     for level in range(3):
@@ -64,7 +64,7 @@ def _remove_most(search: ProposalSearch) -> None:
 
 
 def _remove_unread(search: ProposalSearch) -> None:
-    """Remove what nothing reads."""
+    """Remove assignments, parameters, decorators, bases and classes that nothing needs."""
     search.apply_most(statements.unread_assignments)
     search.apply_most(inlining.inline_variables)
     search.apply_most(definitions.unread_parameters)
@@ -75,13 +75,13 @@ def _remove_unread(search: ProposalSearch) -> None:
 
 
 def _delete_statements(search: ProposalSearch) -> None:
-    """Remove statements, from the least nested level to the most nested."""
+    """Remove statements depth by depth, the outermost first."""
     for level in range(statements.find_depth(search.tree) + 1):
         search.apply_most(statements.at_depth(level))
 
 
 def _one_by_one(search: ProposalSearch) -> None:
-    """Apply the remaining passes edit by edit."""
+    """Run the passes that try edits one by one."""
     search.apply_each(statements.remove_statements)
     search.apply_each(statements.unwrap_compounds)
     search.apply_each(statements.bare_values)

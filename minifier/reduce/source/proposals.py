@@ -1,4 +1,4 @@
-"""Search over proposed edits of a text: in halves, or one by one."""
+"""Search that tries proposed edits of a text: many at once, or one by one."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ from fullgraph.minifier.reduce.source.unbound_names import find_names
 from fullgraph.minifier.reduce.subsets import take_most
 
 Propose = Callable[[SourceTree], Sequence[TreeEdit]]
+"""A pass: returns the edits that it proposes for a text."""
 
 
 class ProposalSearch:
-    """Search that applies proposed edits to a `Problem[str]`, without texts that cannot run."""
+    """Search that applies proposed edits to a `Problem[str]` while it fails in the same way."""
 
     def __init__(
         self, problem: Problem[str], on_error: Callable[[str, Exception], None] | None = None
     ) -> None:
-        """`on_error` receives the name of a pass that fails, and its exception."""
+        """`on_error` receives the name of a pass that raises, and the exception."""
         self.problem, self._on_error = problem, on_error
         self.drops_unreachable = True
-        """Whether what is not reached goes along with every change."""
+        """Whether each change also removes the code that becomes unreachable."""
         tree = ast.parse(problem.current)
         self._names, self._has_entry = find_names(tree), find_entry(tree) is not None
         self._tree: SourceTree | None = None
@@ -41,20 +42,20 @@ class ProposalSearch:
 
     @property
     def tree(self) -> SourceTree:
-        """Tree of the current text."""
+        """Syntax tree of the current text."""
         if self._tree is None or self._tree.text != self.problem.current:
             self._tree = SourceTree(self.problem.current)
         return self._tree
 
     @property
     def facts(self) -> ObservedRun:
-        """Values, lines and calls of a run of the current text."""
+        """Values, lines and calls in a run of the current text."""
         if self._facts is None or self._facts[0] != self.problem.current:
             self._facts = self.problem.current, observe_text(self.problem.current)
         return self._facts[1]
 
     def prepare(self, text: str | None) -> str | None:
-        """Return `text` without dead code; None if it was tried already or cannot run."""
+        """Return an edited text without dead code; None if it is invalid or unchanged."""
         text = text and drop_unbound(text, self._names)
         if text is None:
             return None
@@ -66,18 +67,18 @@ class ProposalSearch:
         return None if text == self.problem.current else text
 
     def try_texts(self, *texts: str | None) -> bool:
-        """Make the first of `texts` that still fails the current text; return whether one did."""
+        """Make the first of `texts` that fails in the same way current; return whether one does."""
         return self.problem.first(t for t in map(self.prepare, texts) if t is not None)
 
     def apply_most(self, propose: Propose, chunk: int = 0) -> bool:
-        """Apply as many of the proposed edits together as possible. Return whether any was.
+        """Apply as many of the proposed edits as possible; return whether any was applied.
 
-        All at once first (or `chunk` at a time), then halves of what failed.
+        All are tried at once, or `chunk` at a time; those that do not fail are split into halves.
         """
         tree, start = self.tree, self.problem.current
 
         def build(edits: Sequence[TreeEdit]) -> list[str]:
-            """Return the text after these edits."""
+            """Return the text after these edits, as a list; [] if it need not be tried."""
             text = self.with_edits(tree, edits)
             return [] if text is None else [text]
 
@@ -86,7 +87,7 @@ class ProposalSearch:
         return self.problem.current != start
 
     def apply_each(self, propose: Propose) -> bool:
-        """Apply the proposed edits one after the other, each to the result of the one before."""
+        """Apply the proposed edits one by one; return whether any was applied."""
         start, index = self.problem.current, 0
         with self._tolerating(propose):
             while True:
@@ -100,7 +101,10 @@ class ProposalSearch:
 
     @contextmanager
     def _tolerating(self, propose: Propose) -> Iterator[None]:
-        """Skip the rest of a pass that raises, if somebody listens; the text so far stays."""
+        """Catch an exception of a pass in the block, and report it to `on_error`.
+
+        Without `on_error` it is raised. The text that was reached before is kept.
+        """
         try:
             yield
         except OutOfBudget:
@@ -113,7 +117,7 @@ class ProposalSearch:
     def _edited_texts(
         self, tree: SourceTree, edits: Sequence[TreeEdit], numbers: dict[str, int]
     ) -> Iterator[str]:
-        """Yield the text after each single edit; record the edit's number in `numbers`."""
+        """Yield the text after each single edit; record the edit's number by text in `numbers`."""
         for number, edit in enumerate(edits):
             text = self.with_edits(tree, [edit])
             if text is not None:

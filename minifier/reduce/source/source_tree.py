@@ -1,4 +1,4 @@
-"""Parsed Python text, and edits that can be combined."""
+"""Parsed source texts, and edits of them that can be combined."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 Node = TypeVar("Node", bound=cst.CSTNode)
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
 CurrentNode = Callable[[cst.CSTNode], cst.CSTNode]
-"""Returns a node as the other edits left it."""
+"""Returns the state of a node after the other edits."""
 Place = tuple[int, int, int, int]
-"""Line, column, end line, end column, as in `ast`: columns are bytes."""
+"""Line, column, end line and end column, as in `ast`: columns count bytes."""
 
 _LAYOUT = (
     cst.BaseParenthesizableWhitespace,
@@ -24,19 +24,20 @@ _LAYOUT = (
     cst.Newline,
     cst.Comment,
 )
+"""Nodes for whitespace and comments."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeEdit:
-    """A proposed edit: replacements for nodes of a tree."""
+    """A proposed edit: a replacement for one or more nodes of a tree."""
 
     changes: Mapping[cst.CSTNode, Callable[[CurrentNode], Replacement]]
     size: int = 1
-    """Weight of the edit when a list of edits is split in halves."""
+    """Weight of the edit where a list of edits is split into halves."""
 
 
 class SourceTree:
-    """Parsed text; its nodes are compared by identity."""
+    """Syntax tree of a text; nodes are compared by identity."""
 
     def __init__(self, text: str) -> None:
         """Raises libcst.ParserSyntaxError."""
@@ -45,7 +46,7 @@ class SourceTree:
         walk = _Parents()
         self.module.visit(walk)
         self.parents: Mapping[cst.CSTNode, cst.CSTNode] = walk.parents
-        """The parent of each node, in text order."""
+        """The parent of each node; the keys are in text order."""
 
     def nodes_of_kind(self, *kinds: type[Node]) -> list[Node]:
         """Return the nodes of these kinds, in text order."""
@@ -58,7 +59,7 @@ class SourceTree:
             node = parent
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """Return the innermost function around `node`."""
+        """Return the innermost function around `node`; None if there is none."""
         return next((one for one in self.ancestors(node) if isinstance(one, cst.FunctionDef)), None)
 
     def inside(self, node: cst.CSTNode) -> list[cst.CSTNode]:
@@ -72,7 +73,7 @@ class SourceTree:
         return self.module.code_for_node(node)
 
     def place(self, node: cst.CSTNode) -> Place | None:
-        """Return the position of an expression, without parentheses around it."""
+        """Return the position of an expression, without parentheses around it; None if unknown."""
         span = self._ranges.get(node)
         if span is None:
             return None
@@ -85,7 +86,7 @@ class SourceTree:
         )
 
     def with_edits(self, edits: Iterable[TreeEdit]) -> str:
-        """Return the text after the edits; of two edits of one node, the first counts."""
+        """Return the text after the edits; if two edits change one node, the first is applied."""
         changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
         for edit in edits:
             if not any(node in changes for node in edit.changes):
@@ -95,7 +96,7 @@ class SourceTree:
 
     @functools.cached_property
     def _ranges(self) -> Mapping[cst.CSTNode, CodeRange]:
-        """The span of each node."""
+        """The position of each node."""
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
         return wrapper.resolve(PositionProvider)
 
@@ -104,7 +105,7 @@ class SourceTree:
         return self.text.split("\n")
 
     def _byte_offset(self, line: int, column: int) -> int:
-        """Return the offset of a column in UTF-8 bytes."""
+        """Return the column in UTF-8 bytes for a column in characters."""
         text = self._lines[line - 1]
         return column if text.isascii() else len(text[:column].encode())
 
@@ -131,13 +132,14 @@ class _Parents(cst.CSTVisitor):
 
 
 class _Edited(cst.CSTTransformer):
-    """Transformer that applies changes, inner nodes first."""
+    """Transformer that applies changes, to inner nodes first."""
 
     def __init__(
         self,
         changes: Mapping[cst.CSTNode, Callable[[CurrentNode], Replacement]],
         paths: set[cst.CSTNode],
     ) -> None:
+        """`paths` are the changed nodes and their ancestors."""
         super().__init__()
         self.changes, self.paths = changes, paths
         self.done: dict[cst.CSTNode, cst.CSTNode] = {}
@@ -159,11 +161,12 @@ class _Edited(cst.CSTTransformer):
         return new
 
     def now(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return the state of a node after the changes inside it."""
         return self.done.get(node, node)
 
 
 def strip_last_comma(node: cst.CSTNode) -> cst.CSTNode:
-    """Return `node` without a comma after its last argument or element."""
+    """Return `node` without the comma after its last argument or element."""
     for field in ("args", "elements", "params", "names", "bases"):
         items = getattr(node, field, None)
         if isinstance(items, tuple) and items and isinstance(items[-1].comma, cst.Comma):
@@ -178,7 +181,7 @@ def remove_node(node: cst.CSTNode, size: int = 1) -> TreeEdit:
 
 
 def replace_always(new: Replacement) -> Callable[[CurrentNode], Replacement]:
-    """Return a change that yields `new`, even if other edits changed the node."""
+    """Return a change that puts `new` in place of a node, whatever other edits did to it."""
     return lambda now: new
 
 
@@ -194,7 +197,7 @@ def hoist(tree: SourceTree, node: cst.BaseExpression, child: cst.BaseExpression)
     """Return the edit that replaces `node` by its subexpression `child`."""
 
     def change(now: CurrentNode) -> Replacement:
-        """Return the subexpression as it must be written in place of `node`."""
+        """Return `child` after the other edits, in parentheses if needed."""
         new = now(child)
         assert isinstance(new, cst.BaseExpression)
         return parenthesize(tree, node, new)
@@ -216,6 +219,7 @@ _LOOSE = (
     cst.Tuple,
     cst.ConcatenatedString,
 )
+"""Expressions that may need parentheses inside other ones."""
 _TIGHT = (
     cst.Attribute,
     cst.Call,
@@ -229,10 +233,11 @@ _TIGHT = (
     cst.StarredElement,
     cst.IfExp,
 )
+"""Nodes inside which such expressions need parentheses."""
 
 
 def parenthesize(tree: SourceTree, old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `new` as it must be written in place of `old`, parenthesized if needed."""
+    """Return `new`, in parentheses if they are needed in the place of `old`."""
     if new.lpar or not isinstance(new, _LOOSE):
         return new
     parent = tree.parents[old]

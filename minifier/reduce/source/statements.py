@@ -1,4 +1,4 @@
-"""Proposals for statements: removal, and compound statements replaced by their body."""
+"""Proposals for statements: their removal, or their body in place of them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ def depth_of(tree: SourceTree, node: cst.CSTNode) -> int:
 
 
 def find_depth(tree: SourceTree) -> int:
-    """Return the depth of the most deeply nested statement."""
+    """Return the depth of the most deeply nested statement; 0 at the top level."""
     return max((depth_of(tree, node) for node in _statements(tree)), default=0)
 
 
 def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer of removals of statements at depth `level`, and of `else` above it."""
+    """Return a proposer that removes the statements at depth `level`.
+
+    Also the `else` and `finally` branches that contain them.
+    """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         """Propose the removal of each statement at the depth."""
@@ -47,7 +50,7 @@ def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
 
 
 def remove_statements(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of every statement and `else` branch, outer ones first."""
+    """Propose the removal of each statement and each `else` branch, outer ones first."""
     found = sorted(_statements(tree), key=lambda node: depth_of(tree, node))
     found = [node for node in found if not _is_pass(node) or len(_siblings_of(tree, node)) > 1]
     return [
@@ -56,7 +59,7 @@ def remove_statements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def bare_values(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a part of each statement in its place: its value, an index, an inner call."""
+    """Propose a part of a statement in place of it: its value, an index, an inner call."""
     return [
         TreeEdit({node: replace_always(cst.Expr(part))})
         for node in tree.nodes_of_kind(cst.Assign, cst.AugAssign, cst.Return, cst.Expr)
@@ -66,7 +69,7 @@ def bare_values(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _parts_of(node: cst.BaseSmallStatement) -> Iterator[cst.BaseExpression]:
-    """Yield the value of an assignment, the index it stores at, and the calls inside a call."""
+    """Yield the value of an assignment or return, the index it assigns, the calls in a call."""
     match node:
         case cst.Assign() | cst.AugAssign() | cst.Return(value=cst.BaseExpression()):
             assert node.value is not None
@@ -82,10 +85,10 @@ def _parts_of(node: cst.BaseSmallStatement) -> Iterator[cst.BaseExpression]:
 
 
 def remove_unexecuted(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer of removals of statements in functions that did not run."""
+    """Return a proposer that removes the statements in functions that were not executed."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
-        """Propose the removal of each statement in a function that did not run."""
+        """Propose the removal of each statement in a function that was not executed."""
         if not facts.lines:
             return []
         found = []
@@ -100,12 +103,12 @@ def remove_unexecuted(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdi
 
 
 def unwrap_compounds(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each compound statement's body, or one of its branches, in its place."""
+    """Propose the body of each compound statement, or one of its branches, in place of it."""
     return [edit for node in _compounds(tree) for edit in _bodies_of(tree, node)]
 
 
 def constant_branches(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the taken branch of every `if` with a constant condition."""
+    """Propose the taken branch in place of each `if` on True or False."""
     found = []
     for node in tree.nodes_of_kind(cst.If):
         if tree.code(node.test) in ("True", "False"):
@@ -115,7 +118,7 @@ def constant_branches(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unread_assignments(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of assignments that nothing reads, and of `x = x`."""
+    """Propose the removal of each assignment whose target nothing reads, and of `x = x`."""
     module = ast.parse(tree.text)
     attributes = {
         node.attr
@@ -144,7 +147,7 @@ def unread_assignments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _names_read(function: ast.AST) -> set[str]:
-    """Return the names that a node reads."""
+    """Return the names that are read in a node."""
     return {
         node.id
         for node in ast.walk(function)
@@ -161,13 +164,13 @@ def _compounds(tree: SourceTree) -> list[cst.CSTNode]:
 
 
 def _siblings_of(tree: SourceTree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
-    """Return the statements of the block that holds `node`."""
+    """Return the statements of the block that contains `node`; () if it is in no block."""
     parent = tree.parents[node]
     return parent.body if isinstance(parent, cst.Module | cst.IndentedBlock) else ()
 
 
 def _remove_edit(tree: SourceTree, node: cst.CSTNode) -> TreeEdit:
-    """Return the edit that removes a statement or an `elif` with all branches after it."""
+    """Return the edit that removes a statement; an `elif` goes with all branches after it."""
     parent = tree.parents[node]
     if isinstance(parent, cst.If) and parent.orelse is node and isinstance(node, cst.If):
         return TreeEdit({node: lambda now: cst.RemoveFromParent()}, len(tree.code(node)))
@@ -179,7 +182,7 @@ def _is_pass(node: cst.CSTNode) -> bool:
 
 
 def _bodies_of(tree: SourceTree, node: cst.CSTNode) -> Iterator[TreeEdit]:
-    """Yield edits that replace a compound statement by one of its branches."""
+    """Yield the edits that replace a compound statement by its body or one of its branches."""
     match node:
         case cst.If():
             parent = tree.parents[node]
@@ -207,19 +210,19 @@ def _suite_of(node: cst.CSTNode) -> cst.BaseSuite:
 
 
 def _orelse_of(node: cst.CSTNode) -> cst.If | cst.Else:
-    """Return the `else` or `elif` of an `if`."""
+    """Return the `else` or `elif` branch of an `if`."""
     assert isinstance(node, cst.If) and node.orelse is not None
     return node.orelse
 
 
 def _flattened_body(node: cst.CSTNode) -> Replacement:
-    """Return the statements of a body, without loop exits."""
+    """Return the statements of a body without `break` and `continue`, to replace its statement."""
     kept = [one for one in _suite_of(node).body if not _is_loop_exit(one)]
     return cst.FlattenSentinel(kept or [_pass_statement()])
 
 
 def _is_loop_exit(statement: cst.CSTNode) -> bool:
-    """Return whether a statement is a `break` or `continue`."""
+    """Return whether a statement is `break` or `continue`."""
     return isinstance(statement, cst.SimpleStatementLine) and isinstance(
         statement.body[0], cst.Break | cst.Continue
     )
@@ -230,7 +233,7 @@ def _pass_statement() -> cst.SimpleStatementLine:
 
 
 def _first_iteration(node: cst.CSTNode) -> Replacement:
-    """Return a loop's body, after its target is bound to the first element."""
+    """Return a loop's body, preceded by an assignment of the first element to its target."""
     assert isinstance(node, cst.For)
     if node.asynchronous is not None:
         return node
@@ -263,7 +266,7 @@ def _first_element(iterable: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _bound_with(node: cst.CSTNode) -> Replacement:
-    """Return the body of a `with`, after assignments of the context expressions to its names."""
+    """Return the body of a `with`, preceded by assignments of its context managers."""
     assert isinstance(node, cst.With)
     binds = [
         cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(item.asname.name)], item.item)])

@@ -1,4 +1,4 @@
-"""Names that a Python text reads before it binds them."""
+"""Find the names that a source text reads before it binds them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Point = tuple[int, int]
+"""Line and column."""
 _START: Point = (0, 0)
 _GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__class__"}
+"""Names that every module has."""
 
 
 @dataclass(frozen=True)
 class NameUse:
-    """A read of a variable, or of an attribute of `self`."""
+    """A read of a variable, or of an attribute of `self`, in a statement."""
 
     name: str
     statement: ast.stmt
@@ -23,17 +25,17 @@ class NameUse:
 
 @dataclass(frozen=True)
 class NameUses:
-    """The names that a text reads and provides."""
+    """The names that a text reads, and those that it binds."""
 
     unbound: tuple[NameUse, ...]
     """Variables that are read before they are bound."""
     attributes: tuple[NameUse, ...]
     """Attributes of `self` that are read."""
     provided: frozenset[str]
-    """Attributes that the text sets or defines."""
+    """Attributes that the text assigns or defines."""
 
     def lost(self, before: NameUses) -> list[NameUse]:
-        """Return the reads that have no binding here but had one in `before`."""
+        """Return the reads of names that are bound in `before` but not here."""
         known = {use.name for use in before.unbound}
         gone = before.provided - self.provided
         return [
@@ -54,13 +56,14 @@ def find_names(tree: ast.Module) -> NameUses:
 
 @dataclass(eq=False)
 class _NameScope:
-    """Names bound in a module, function or class."""
+    """Bindings of names in a module, class, function or comprehension."""
 
     kind: Literal["module", "class", "function", "comprehension"]
     parent: _NameScope | None
     bindings: dict[str, list[tuple[Point, tuple[ast.AST, ...]]]] = field(default_factory=dict)
+    """By name, the position of each binding and the loops around it."""
     elsewhere: set[str] = field(default_factory=set)
-    """Names declared global or nonlocal."""
+    """Names that are declared global or nonlocal."""
 
     def add_binding(self, name: str, at: Point, loops: tuple[ast.AST, ...]) -> None:
         self.bindings.setdefault(name, []).append((at, loops))
@@ -68,7 +71,7 @@ class _NameScope:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """A read of a name, with its scope, position and loops."""
+    """A read of a name: its scope, its position and the loops around it."""
 
     use: NameUse
     scope: _NameScope
@@ -76,7 +79,7 @@ class _Read:
     loops: tuple[ast.AST, ...]
 
     def bound(self) -> bool:
-        """Return whether the name may be bound here.
+        """Return whether the name may be bound when it is read.
 
         Code runs in text order, except in loops, and in functions, which run later.
         """
@@ -99,24 +102,28 @@ class _Read:
         return self.use.name in _GIVEN
 
     def _may_follow(self, at: Point, loops: tuple[ast.AST, ...]) -> bool:
-        """Whether the read may run after a binding: it is later, or shares a loop with it."""
+        """Return whether the read may run after a binding: it is later or in the same loop."""
         return at <= self.at or any(loop in loops for loop in self.loops)
 
 
 class _NameCollector:
-    """Visitor that collects bindings and reads by scope."""
+    """Visitor that collects the bindings and reads of a module."""
 
     def __init__(self) -> None:
         self.uses: list[_Read] = []
         self.star = False
+        """Whether there is an `import *`, which may bind any name."""
 
     def visit(
         self, node: ast.AST, scope: _NameScope, statement: ast.stmt, loops: tuple[ast.AST, ...]
     ) -> None:
-        """Collect the bindings and reads of a node and everything in it."""
+        """Collect the bindings and reads in a node.
+
+        `statement` is the innermost statement that contains it, `loops` are the loops around it.
+        """
 
         def go(*nodes: ast.AST | None, scope: _NameScope = scope) -> None:
-            """Visit nodes in a scope."""
+            """Visit nodes, in this scope or another."""
             for one in nodes:
                 if one is not None:
                     self.visit(one, scope, one if isinstance(one, ast.stmt) else statement, loops)
@@ -199,7 +206,7 @@ class _NameCollector:
     def _add_read(
         self, node: ast.Name, scope: _NameScope, statement: ast.stmt, loops: tuple[ast.AST, ...]
     ) -> None:
-        """Record a read of a name."""
+        """Record that a name is read."""
         at = node.lineno, node.col_offset
         self.uses.append(_Read(NameUse(node.id, statement), scope, at, loops))
 
@@ -211,7 +218,7 @@ class _NameCollector:
         loops: tuple[ast.AST, ...],
         at: Point,
     ) -> None:
-        """Record the names that an assignment target binds, and those that it reads."""
+        """Record the names that an assignment target binds at `at`, and those that it reads."""
         for one in ast.walk(target):
             if isinstance(one, ast.Name):
                 if isinstance(one.ctx, ast.Store):
@@ -226,7 +233,7 @@ class _NameCollector:
         scope: _NameScope,
         statement: ast.stmt,
     ) -> None:
-        """Collect the body of a function in a scope of its own."""
+        """Collect the parameters and the body of a function in a new scope."""
         inner = _NameScope("function", scope)
         for arg in _parameters_of(args):
             inner.add_binding(arg.arg, _START, ())
@@ -241,7 +248,7 @@ def _parameters_of(args: ast.arguments) -> list[ast.arg]:
 
 
 def _header_expressions(args: ast.arguments) -> list[ast.expr | None]:
-    """Return the expressions that a `def` line evaluates: defaults and annotations."""
+    """Return the defaults and annotations of parameters, which `def` evaluates."""
     notes = [arg.annotation for arg in _parameters_of(args)]
     return [*args.defaults, *args.kw_defaults, *notes]
 
@@ -258,14 +265,14 @@ def _end_of(node: ast.AST) -> Point:
 
 
 def _module_scope(scope: _NameScope) -> _NameScope:
-    """Return the module's scope."""
+    """Return the scope of the module that contains a scope."""
     while scope.parent is not None:
         scope = scope.parent
     return scope
 
 
 def _self_reads(tree: ast.Module) -> Iterator[NameUse]:
-    """Yield reads of attributes of a method's first parameter, with their innermost statement."""
+    """Yield the reads of attributes of `self` in methods, with their innermost statement."""
     for kind in ast.walk(tree):
         if not isinstance(kind, ast.ClassDef):
             continue
@@ -277,7 +284,7 @@ def _self_reads(tree: ast.Module) -> Iterator[NameUse]:
 
 
 def _attribute_reads(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[NameUse]:
-    """Yield the attributes of `own` that `node` reads."""
+    """Yield the reads in `node` of attributes of the variable `own`."""
     if (
         isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Load)
@@ -290,7 +297,7 @@ def _attribute_reads(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[N
 
 
 def _attributes_provided(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that anything in the file may bind as an attribute."""
+    """Yield the attributes that a text may bind: assigned, in class bodies, or named in strings."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(ctx=ast.Store()):
