@@ -1,1 +1,1 @@
-"""The script that shows a failure, its check in a fresh interpreter, and the text of an issue."""
+"""The script that shows a failure, its check in a fresh interpreter, and the issue's text."""

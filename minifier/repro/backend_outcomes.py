@@ -25,9 +25,12 @@ def find_outcomes(
     cache: str | None = None,
     jobs: int = 1,
 ) -> Mapping[str, str]:
-    """Run a script with each backend, each in a forked child, `jobs` at a time.
+    """Return the outcome of a script with each backend, by backend as `words_for` names it.
 
-    None is no compilation. Returns the outcomes in words: "passes", "fails: KeyError: 3"."""
+    Outcomes are words, such as "passes" or "fails: KeyError: 3". The backend None is no
+    compilation. Each run has a forked child, and `jobs` run at a time, each for at most `seconds`.
+    `cache` is the folder for Inductor's output.
+    """
     found: dict[str, str] = {}
     for start in range(0, len(backends), jobs):
         group = backends[start : start + jobs]
@@ -37,12 +40,12 @@ def find_outcomes(
 
 
 def words_for(backend: str | None) -> str:
-    """Return a backend as an argument of `torch.compile`; None is no compilation."""
+    """Return a backend as an argument of `torch.compile`, or "not compiled" for None."""
     return NOT_COMPILED if backend is None else f'backend="{backend}"'
 
 
 def _begin(text: str, backend: str | None, seconds: float, cache: str | None) -> Callable[[], str]:
-    """Begin to run a script with one backend; return a function that waits for the outcome."""
+    """Start a run of a script with one backend; return a function that waits for the outcome."""
     folder = tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True)
     job = functools.partial(_run_in_child, text, folder.name, backend)
     wait = begin_isolated(job, seconds=seconds, cache=cache)
@@ -56,7 +59,7 @@ def _begin(text: str, backend: str | None, seconds: float, cache: str | None) ->
 
 
 def _run_in_child(text: str, folder: str, backend: str | None, emit: Emit) -> None:
-    """Execute a script in a forked child, and emit how it fails if it does."""
+    """Execute a script in this process, a forked child; emit its failure in words, if any."""
     try:
         execute_script(text, folder, backend)
     except Exception as error:
@@ -67,7 +70,7 @@ def _run_in_child(text: str, folder: str, backend: str | None, emit: Emit) -> No
 
 
 def _words_of(outcome: JobOutcome[None]) -> str:
-    """Return how a script ended."""
+    """Return the outcome of a script in words, from that of its child process."""
     if outcome.messages:
         return str(outcome.messages[0])
     match outcome.status:

@@ -1,4 +1,4 @@
-"""Split source with a `build()` into the parts of a script: definitions, inputs, the call."""
+"""Split source with a `build()` into the parts of a script: definitions, inputs, call."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from dataclasses import dataclass, replace
 from fullgraph.minifier.emit.program_text import ProgramText
 
 _NAMES = ("x", "y", "z")
+"""Preferred names of inputs."""
 
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """Properties of a program that only a run reveals."""
+    """Properties of a program that are found by running it."""
 
     form: str
-    """The form of `inputs`: "tuple", "dict" or "one"."""
+    """What the inputs are: "tuple", "dict", or "one" for a single value."""
     tensor: bool
     """Whether the program returns one tensor."""
     random: bool
-    """Whether it draws random numbers."""
+    """Whether a call draws random numbers."""
     mutates: bool = False
-    """Whether it changes its inputs or itself, or returns memory of either."""
+    """Whether a call changes the inputs or the program, or returns memory of either."""
     random_inputs: bool = False
-    """Whether its inputs, or the program itself, are made of random numbers."""
+    """Whether making the program and its inputs draws random numbers."""
 
 
 UNKNOWN = ProgramFacts("tuple", tensor=False, random=True, mutates=True, random_inputs=True)
-"""What to assume of a program that could not be run."""
+"""Facts that are assumed of a program that could not be run."""
 
 
 def program(text: str, facts: ProgramFacts) -> ProgramText:
-    """Return the parts of a text that has a `build()`, or the names `model` and `inputs`."""
+    """Return the parts of a text that has a `build()`, or top-level names `model` and `inputs`."""
     tree = ast.parse(text)
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     flat = _inline_build([node for node in tree.body if node not in imports])
@@ -57,7 +58,10 @@ def _split_import(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _inline_build(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the statements of `build()` inlined, with `model` and `inputs` for its results."""
+    """Return the statements with `build()` inlined, which then assign `model` and `inputs`.
+
+    If `build()` has another form, a statement that calls it is added instead.
+    """
     found: list[ast.stmt] = []
     for node in body:
         if not isinstance(node, ast.FunctionDef) or node.name != "build":
@@ -74,7 +78,7 @@ def _inline_build(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _returns_early(body: list[ast.stmt]) -> bool:
-    """Return whether `build` returns anywhere but at its end."""
+    """Return whether a `return` occurs in the statements of a function."""
     for node in body:
         if isinstance(node, ast.Return):
             return True
@@ -86,7 +90,7 @@ def _returns_early(body: list[ast.stmt]) -> bool:
 
 
 def _split_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | None:
-    """Return the parts if one statement each assigns `model` and `inputs`; else None."""
+    """Return the parts of a program; None unless it assigns `model` and `inputs` once each."""
     given = {name: node.value for node in body for name, node in _single_assignment(node)}
     if "model" not in given or "inputs" not in given:
         return None
@@ -112,14 +116,14 @@ def _split_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | Non
 
 
 def _split_at_definitions(body: list[ast.stmt]) -> tuple[str, list[str]]:
-    """Return the text up to the last definition, and the statements after it."""
+    """Return the text up to the last definition, and each statement after it."""
     definitions = [n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
     last = max((body.index(n) for n in definitions), default=-1)
     return _join_statements(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]
 
 
 def _unsplit_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText:
-    """Return the whole text, with its `model` called on its `inputs`."""
+    """Return the parts of a program whose text stays whole: `model` is called on `inputs`."""
     star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
     places = {"input" if star.startswith("*") else "input[0]": "inputs"}
     function, assigned = _split_at_definitions(body)
@@ -127,7 +131,7 @@ def _unsplit_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText:
 
 
 def _single_assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
-    """Yield name and statement of an assignment to one name; nothing for others."""
+    """Yield the name and statement of an assignment to one name; nothing for other statements."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = node.targets[0]
         if isinstance(target, ast.Name):
@@ -135,7 +139,7 @@ def _single_assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
 
 
 def _names_assigned(node: ast.stmt) -> Iterator[str]:
-    """Return the names that a top-level statement assigns."""
+    """Yield the names that a statement assigns or defines."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name
         return
@@ -149,7 +153,7 @@ def _make_assignment(name: str, value: ast.expr) -> ast.stmt:
 
 
 def _lambda_to_def(function: ast.Lambda) -> ast.stmt:
-    """Return a lambda as a function `f`."""
+    """Return a lambda as the definition of a function `f`."""
     text = f"def f({ast.unparse(function.args)}):\n    return {ast.unparse(function.body)}"
     return ast.parse(text).body[0]
 
@@ -157,9 +161,11 @@ def _lambda_to_def(function: ast.Lambda) -> ast.stmt:
 def _input_statements(
     inputs: ast.expr, facts: ProgramFacts, taken: set[str]
 ) -> tuple[list[str], list[str], dict[str, str]]:
-    """Return statements for the inputs, how each is passed, and its expression.
+    """Return statements that assign the inputs, the call's arguments, and the inputs' variables.
 
-    Expressions are keyed by the inputs' names in results."""
+    The variables are by the inputs' names in results, such as "input[2]". `taken` are names that
+    are used already.
+    """
     keys: list[object]
     match inputs:
         case ast.Tuple(elts=items) if not any(isinstance(i, ast.Starred) for i in items):
@@ -184,7 +190,7 @@ def _input_statements(
 
 
 def _unused_names(taken: set[str]) -> Iterator[str]:
-    """Yield unused variable names: x, y, …"""
+    """Yield variable names that are not in `taken`: x, y, …"""
     yield from (name for name in _NAMES if name not in taken)
     number = 0
     while True:
@@ -194,7 +200,7 @@ def _unused_names(taken: set[str]) -> Iterator[str]:
 
 
 def _join_statements(body: list[ast.stmt]) -> str:
-    """Return statements as text, with a formatter's blank lines around definitions."""
+    """Return statements as source, with blank lines around definitions."""
     text, after = "", False
     for node in body:
         scope = isinstance(node, ast.FunctionDef | ast.ClassDef)

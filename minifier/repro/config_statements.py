@@ -1,4 +1,4 @@
-"""Configuration of the compiler as statements of a script."""
+"""Settings of the compiler as statements of a script."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def write_settings(
     backend: str,
     sources: Sources,
 ) -> list[str]:
-    """Return the lines that assign the settings; `sources` gets the definitions that they need."""
+    """Return lines that assign the settings; add the definitions that they need to `sources`.
+
+    `mode` and `options` are those of `torch.compile`; `settings` have full names.
+    """
     told = dict(settings or {})
     inductor: dict[str, object] = mode_options(mode) if mode else {}
     told |= {f"torch._inductor.config.{k}": v for k, v in {**inductor, **(options or {})}.items()}
@@ -30,7 +33,7 @@ def write_settings(
 
 
 def _assign_setting(name: str, value: object, sources: Sources) -> str:
-    """Return the line that assigns a setting; a comment where its value cannot be written."""
+    """Return the line that assigns a setting, or a comment if its value cannot be written."""
     try:
         with suppress(Unwritable):
             return f"{name} = {syntax.text(syntax.value(value, lambda _: None))}"
@@ -40,7 +43,7 @@ def _assign_setting(name: str, value: object, sources: Sources) -> str:
 
 
 def sources_beside(program: ProgramText) -> Sources:
-    """Return the definitions that settings need, under names that the program does not use."""
+    """Return empty definitions for settings, which avoid the names that the program uses."""
     sources = Sources(lambda value: Spelling(sources.name).of(value))
     for argument in (program.target, *program.arguments):
         name = argument.partition("=")[2] or argument.lstrip("*")

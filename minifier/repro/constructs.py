@@ -1,4 +1,4 @@
-"""The Python constructs that a script depends on and that Dynamo models, in plain words."""
+"""Python constructs in a script that Dynamo has to model, in words."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import symtable
 from collections.abc import Iterator, Mapping
 
 _LISTS = ("append", "extend", "insert")
+"""Methods that write to a list, and to a dict."""
 _DICTS = ("setdefault", "popitem")
 _TEXTS = ("str", "repr", "format")
 
 
 def python_constructs(text: str) -> tuple[str, ...]:
-    """Return the constructs of a script's functions that are more than calls of operators.
+    """Return the Python constructs in a script's functions, apart from calls of operators.
 
     "the return value of a generator", "str() of a KeyError", "list.append to a closure variable".
     """
@@ -21,7 +22,7 @@ def python_constructs(text: str) -> tuple[str, ...]:
 
 
 def _constructs_of(tree: ast.Module, free: Mapping[int, set[str]]) -> Iterator[str]:
-    """Yield the constructs of a script, outer ones first."""
+    """Yield the constructs of a script; `free` are free variables, by a function's first line."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef() if _yields(node) and any(map(_returns_value, node.body)):
@@ -37,21 +38,23 @@ def _constructs_of(tree: ast.Module, free: Mapping[int, set[str]]) -> Iterator[s
 
 
 def _returns_value(node: ast.stmt) -> bool:
+    """Return whether a statement is a `return` with a value."""
     return isinstance(node, ast.Return) and node.value is not None
 
 
 def _yields(function: ast.FunctionDef) -> bool:
+    """Return whether a function is a generator."""
     return any(isinstance(one, ast.Yield | ast.YieldFrom) for one in ast.walk(function))
 
 
 def _is_message(node: ast.AST, tree: ast.Module) -> bool:
-    """Return whether an expression is part of the script's own assertions."""
+    """Return whether an expression is part of one of the script's own assertions."""
     checks = [line for line in tree.body if isinstance(line, ast.Assert | ast.Expr)]
     return any(node is one for line in checks for one in ast.walk(line))
 
 
 def _texts_of(handler: ast.ExceptHandler, name: str) -> Iterator[str]:
-    """Yield the functions that make a handler's exception a string."""
+    """Yield the names of functions that make the exception `name` a string in its handler."""
     for node in ast.walk(handler):
         match node:
             case ast.Call(func=ast.Name(id=call), args=[ast.Name(id=argument)]):
@@ -60,7 +63,7 @@ def _texts_of(handler: ast.ExceptHandler, name: str) -> Iterator[str]:
 
 
 def _writes_to_closure(function: ast.FunctionDef, free: set[str]) -> Iterator[str]:
-    """Yield the methods of lists and dicts that a function calls on a free variable."""
+    """Yield "list.append to a closure variable" for each such call in a function."""
     for node in ast.walk(function):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
@@ -70,7 +73,7 @@ def _writes_to_closure(function: ast.FunctionDef, free: set[str]) -> Iterator[st
 
 
 def _free_variables(table: symtable.SymbolTable) -> dict[int, set[str]]:
-    """Return the free variables of each function by its first line."""
+    """Return the free variables of each function, by its first line."""
     found: dict[int, set[str]] = {}
     for inner in table.get_children():
         found |= _free_variables(inner)
@@ -80,7 +83,7 @@ def _free_variables(table: symtable.SymbolTable) -> dict[int, set[str]]:
 
 
 def passes_views(text: str) -> bool:
-    """Return whether a script passes a tensor together with a slice of it: `y = x[1:]`."""
+    """Return whether a script passes a tensor and a slice of it, `y = x[1:]`, to one call."""
     tree = ast.parse(text)
     passed = [
         {arg.id for arg in node.args if isinstance(arg, ast.Name)}
@@ -97,7 +100,7 @@ def passes_views(text: str) -> bool:
 
 
 def _slices_of(line: ast.Assign) -> Iterator[tuple[str, str]]:
-    """Yield the variables of `y = x[1:]`."""
+    """Yield (y, x) for a statement `y = x[1:]`; nothing for others."""
     match line:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript(value=ast.Name(id=base))):
             yield name, base

@@ -14,16 +14,18 @@ from fullgraph.compiler.private import non_default_config, reset_config
 from fullgraph.minifier.repro.script_text import lower_backend
 
 NAME = "repro.py"
+"""File name of a script."""
 DISABLE = "TORCHDYNAMO_DISABLE"  # TORCH_COMPILE_DISABLE minds fullgraph=True
 
 
 def execute_script(
     text: str, folder: str, backend: str | None, names: dict[str, object] | None = None
 ) -> None:
-    """Execute a script in this process, which must be a forked child; raise what it raises.
+    """Execute a script in this process, which must be a forked child. Raises what it raises.
 
-    It becomes the main program of an empty folder, with the modes and settings of a fresh
-    interpreter, and with another backend: None disables compilation. `names` gets its variables.
+    It runs as the main program in the empty folder `folder`, with the modes and settings of a fresh
+    interpreter. `backend` replaces its backend; None disables compilation. `names` receives its
+    global variables.
     """
     if backend is None:
         os.environ[DISABLE] = "1"

@@ -1,4 +1,4 @@
-"""Run a script in a fresh interpreter and decide whether it shows its failure."""
+"""Run a script in a fresh interpreter, and decide whether it shows its failure."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from fullgraph.minifier.repro.script_check import ScriptCheck
 from fullgraph.minifier.repro.script_text import backend_below, backend_of, lower_backend
 
 _OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
-"""Environment variables that would change what a script does."""
+"""Environment variables that would change what a script does, and are removed."""
 _NONE = "none"
-"""Pseudo-backend: no compilation at all."""
+"""Stands for a backend: no compilation."""
 _POLL = 0.1
+"""Seconds between two checks whether an interpreter has ended."""
 _SITE = """\
 import atexit, gc, os, sys
 
@@ -48,30 +49,31 @@ try:
 except ImportError:
     sys.modules["sitecustomize"] = this
 """
-"""Lets an interpreter look for garbage less often, and ends it when all is done after an uncaught
-exception: to take itself apart would cost a third of its time. What it loads at its start besides
-is loaded after this."""
+"""Module that an interpreter imports at its start. It makes garbage collection rare, and ends the
+process at once after an uncaught exception, which saves a third of its time. Then it imports the
+environment's own `sitecustomize`."""
 
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """Result of a script's run: exit code and output."""
+    """Result of a script's run: how it ended, and its output."""
 
     code: int | None
     """Exit code; None if a signal or the time limit ended it."""
     signal: str = ""
-    """ "SIGSEGV", "SIGABRT" …"""
+    """Name of the signal that ended it: "SIGSEGV"; "" if none did."""
     error: str = ""
-    """The last exception's type, without its module."""
+    """Type of the last exception, without its module; "" if there is none."""
     message: str = ""
-    """The last exception's message."""
+    """Message of the last exception."""
     output: str = ""
-    """What the script printed, clipped in the middle if long."""
+    """What it printed, without the middle if it is long."""
     seconds: float = 0.0
+    """Wall time."""
 
     @property
     def passed(self) -> bool:
-        """Whether the script exited with 0."""
+        """Whether the exit code is 0."""
         return self.code == 0
 
     def __str__(self) -> str:
@@ -86,20 +88,21 @@ class ScriptRun:
 
 @dataclass(frozen=True)
 class StandaloneCheck:
-    """Whether a script fails on its own, and passes one rung below."""
+    """Whether a script fails in a fresh interpreter, and passes with the backends below."""
 
     ok: bool
     reason: str
-    """One sentence about what is wrong; "" if it is ok."""
+    """One sentence on why it is not; "" if `ok`."""
     ran: ScriptRun
+    """The run of the script with its own backend."""
     below: ScriptRun | None = None
-    """Outcome of the control that must pass: one rung down, or without compilation."""
+    """Run of a control, with a backend that must pass; None if none was run."""
     tried: bool = True
-    """Whether it could be run at all."""
+    """Whether it could be run in a fresh interpreter at all."""
 
     @property
     def fails_control(self) -> bool:
-        """Whether the script fails on rungs that are right, too."""
+        """Whether the script also fails with a backend with which it must pass."""
         return self.below is not None and not self.below.passed
 
 
@@ -111,10 +114,12 @@ def run(
     backend: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> ScriptRun:
-    """Run a script alone, for at most `seconds`.
+    """Run a script in a fresh interpreter, for at most `seconds`.
 
-    `backend` replaces the one it names; "none" disables compilation. `environment` is added to that
-    of this process, without variables that would change a script. No graph comes from a cache."""
+    `backend` replaces the one that the script names; "none" disables compilation. `environment` is
+    added to the variables of this process, of which those that change what a script does are
+    removed. No compiled graph comes from a cache.
+    """
     start = time.monotonic()
     variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)}
     if backend == _NONE:
@@ -162,8 +167,7 @@ def run(
 
 
 def _read_output(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
-    """Return a child's output until it ends or the deadline passes, and whether it ended in
-    time."""
+    """Return the output of a child until it ends, and True; or until `deadline`, and False."""
     clip = ClippedText()
     assert child.stdout is not None
     with selectors.DefaultSelector() as selector:
@@ -187,7 +191,7 @@ def _read_output(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, 
 
 
 def last_exception(printed: str) -> tuple[str, str]:
-    """Return the type and message of the last exception in a traceback; "" if none."""
+    """Return type and message of the last exception in an output; "", "" if there is none."""
     blocks = printed.split("Traceback (most recent call last):\n")
     if len(blocks) < 2:
         return "", ""
@@ -218,9 +222,10 @@ def shows_failure(ran: ScriptRun, check: ScriptCheck) -> bool:
 
 
 def asserts_itself(error: str, printed: str) -> bool:
-    """Return whether a script's own assertion failed, and none inside torch.
+    """Return whether an assertion of the script failed, rather than one inside torch.
 
-    `error` is the type of the exception, `printed` the output that ends with its traceback."""
+    `error` is the type of the exception, `printed` the output that ends with its traceback.
+    """
     last = printed.split("Traceback (most recent call last):\n")[-1]
     files = re.findall(r'^ +File "([^"]+)"', last, re.MULTILINE)
     inside = bool(files) and Path(files[-1]).name != NAME and "torch/testing/" not in files[-1]
@@ -228,7 +233,7 @@ def asserts_itself(error: str, printed: str) -> bool:
 
 
 def _contains_signature(ran: ScriptRun, check: ScriptCheck) -> bool:
-    """Return whether output contains the exception's signature: type, message, place in torch."""
+    """Return whether a run printed the signature of the exception that `check` expects."""
     if not check.signature:
         return bool(ran.error) and check.got.startswith(ran.error)
     kind, message, *place = check.signature
@@ -240,7 +245,7 @@ def _contains_signature(ran: ScriptRun, check: ScriptCheck) -> bool:
 
 
 def _passed_through(printed: str, name: str) -> bool:
-    """Return whether a traceback has a frame of this function: "torch._inductor.ir.realize"."""
+    """Return whether a traceback has a frame of function `name`, "torch._inductor.ir.realize"."""
     module, _, function = name.rpartition(".")
     path = re.escape(module.replace(".", "/"))
     return bool(
@@ -260,9 +265,9 @@ def check_standalone(
 ) -> StandaloneCheck:
     """Return whether a script fails as `check` says, and passes its controls.
 
-    The controls are the rung below and eager, without compilation. `environment` is as in `run`;
-    `beside` says whether the runs may overlap; `passes_controls` that the controls are known to
-    pass.
+    The controls are runs without compilation, and with the backend one rung below; with
+    `passes_controls` they are known to pass. `environment` is as in `run`. `beside` allows the runs
+    to overlap.
     """
     backend = backend_of(text)
     if backend is None:
@@ -286,16 +291,15 @@ def check_standalone(
 
 
 def _controls_of(backend: str) -> list[str]:
-    """Return the backends with which a script must pass: eager, and the rung below."""
+    """Return the backends with which a script must pass: none, and the one a rung below."""
     return list(dict.fromkeys((_NONE, backend_below(backend) or _NONE)))
 
 
 def passes_controls(text: str, seconds: float) -> bool:
-    """Return whether a script passes in eager and one rung below, in forks of this process.
+    """Return whether a script passes without compilation and one rung below, in forks.
 
-    A fork gets an empty folder and a fresh interpreter's modes and settings. It is faster than a
-    fresh interpreter, which must decide if this fails: a fork has more, such as registered
-    operators.
+    A fork gets an empty folder, and the modes and settings of a fresh interpreter. It is faster
+    than one, but inherits more, such as registered operators; so a failure has to be checked again.
     """
     backend = backend_of(text)
     return backend is not None and all(
@@ -304,19 +308,19 @@ def passes_controls(text: str, seconds: float) -> bool:
 
 
 def _passes_in_fork(text: str, backend: str, seconds: float) -> bool:
-    """Return whether a script passes with another backend, or without compilation."""
+    """Return whether a script passes with `backend`, in a fork of this process."""
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
         job = functools.partial(_run_in_child, text, folder, None if backend == _NONE else backend)
         return run_isolated(job, where="fork", seconds=seconds).status == "ok"
 
 
 def _run_in_child(text: str, folder: str, backend: str | None, _: object) -> None:
-    """Execute a script in a forked child with another backend; None disables compilation."""
+    """Execute a script with `backend` in this process, a forked child."""
     execute_script(text, folder, backend)
 
 
 def _describe_ending(ran: ScriptRun) -> str:
-    """Return how a run ended: exit code, signal or time limit."""
+    """Return how a run ended, as the predicate of a sentence."""
     if ran.passed:
         return "passes"
     told = str(ran)
@@ -328,11 +332,12 @@ def _describe_ending(ran: ScriptRun) -> str:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Outcome of a script under another version of torch."""
+    """Outcome of a script with another version of torch."""
 
     version: str
+    """A version of torch, or the path of an interpreter."""
     state: str
-    """ "fails", "fails differently", "passes", "cannot be installed"."""
+    """One of "fails", "fails differently", "passes", "cannot be installed"."""
     detail: str = ""
 
 
@@ -345,9 +350,10 @@ def elsewhere(
     install_seconds: float = 900.0,
     index: str | None = None,
 ) -> tuple[Elsewhere, ...]:
-    """Return the outcome of a script under each of `versions`: torch versions or interpreters.
+    """Return the outcome of a script with each of `versions`.
 
-    A version is installed into an environment of its own, which is removed afterwards.
+    A version is a version of torch, installed in a temporary environment from the package index
+    `index`, or the path of an interpreter.
     """
     found = []
     for version in versions:
@@ -367,7 +373,7 @@ def elsewhere(
 
 
 def _outcome_elsewhere(version: str, ran: ScriptRun, check: ScriptCheck) -> Elsewhere:
-    """Return the outcome of a run under another version of torch."""
+    """Return the outcome of a run with another version of torch."""
     if ran.passed:
         return Elsewhere(version, "passes")
     return Elsewhere(

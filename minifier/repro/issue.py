@@ -1,4 +1,4 @@
-"""Text of an issue: what is wrong, the script, its outcome by backend, the error, versions."""
+"""Text of an issue: description, script, outcome by backend, error, versions."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.culprit import Culprit
 
 _FRAMES = 6
-"""Frames shown at the end of a traceback."""
+"""Number of frames shown at the end of a traceback."""
 _ENDS = 26
-"""Lines shown of the beginning and of the end of a long text."""
+"""Number of lines shown of the beginning, and of the end, of a long text."""
 _ERRORS = 3
-"""Errors shown of a C++ compiler."""
+"""Number of errors shown of a C++ compiler."""
 _CONTEXT = 5
-"""Lines of source shown after each."""
+"""Number of lines shown after each of them."""
 _LINE = 200
-"""Characters of the longest line that is shown."""
+"""Maximum number of characters of a line."""
 _SHORT = 40
-"""Characters of a value in a title."""
+"""Maximum number of characters of a value in a title."""
 _ERROR = re.compile(r"""[A-Za-z_][\w.]*: |.*: got \w+\(['"]|.* failed to run FX node """)
-"""The beginning of a line in a traceback that tells an exception, or the one that it wraps."""
+"""Beginnings of the lines of a traceback that name an exception or the one that it wraps."""
 _ELEMENTS = ("nan", "infinite", "value")
-"""Aspects of one element of a result."""
+"""Aspects that concern one element of a result."""
 _STAGES = {
     "eager": "Dynamo",
     "aot_eager": "AOTAutograd",
     "aot_eager_decomp_partition": "AOTAutograd's decompositions or its partitioner",
     "inductor": "Inductor",
 }
-"""The stage that each backend is the first to run."""
+"""The stage that each backend runs and the backends below it do not."""
 
 
 class CheckedScript(Protocol):
@@ -63,7 +63,10 @@ class CheckedScript(Protocol):
 
 
 def issue(found: CheckedScript) -> str:
-    """Return the issue of a script in Markdown; its first line is the title."""
+    """Return the text of an issue on a script in Markdown; the first line is the title.
+
+    "" if there is no failure.
+    """
     failure, check = found.bisection.failure, found.check
     if failure is None or check is None:
         return ""
@@ -85,9 +88,10 @@ def issue(found: CheckedScript) -> str:
 
 
 def subjects(text: str, backend: str) -> tuple[str, ...]:
-    """Return what a title names: the operators of a script.
+    """Return what the title names: the operators that a script calls.
 
-    Of a failure in Dynamo, the Python constructs that it models, if the script has any."""
+    For a failure in Dynamo, the Python constructs instead, if there are any.
+    """
     names = (python_constructs(text) if backend == "eager" else ()) or operators(text)
     where = " on inputs that share memory" if passes_views(text) else ""
     where += " with a graph break" if "torch._dynamo.graph_break()" in text else ""
@@ -95,7 +99,10 @@ def subjects(text: str, backend: str) -> tuple[str, ...]:
 
 
 def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str = "") -> str:
-    """Return the issue's title: what fails, and with which operators. `text` is the script."""
+    """Return the title of an issue: what fails, and with which operators or constructs.
+
+    `names` are these, and `text` is the script.
+    """
     *most, last = [*names[:3], *(["others"] if len(names) > 3 else [])] or [""]
     what = " and ".join(filter(None, (", ".join(most), last)))
     of = f" of {what}" if what else ""
@@ -133,12 +140,12 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str
 
 
 def _call_of(backend: str, text: str) -> str:
-    """Return the call of `torch.compile` with the options that a script gives."""
+    """Return the call of `torch.compile` with the backend and the script's other options."""
     return f"torch.compile({', '.join([words_for(backend), *_other_options(text)])})"
 
 
 def _other_options(text: str) -> list[str]:
-    """Return the options that a script gives `torch.compile` beside the backend."""
+    """Return the options, besides the backend, with which a script calls `torch.compile`."""
     return [
         f"{keyword.arg}={keyword.value.value!r}"
         for node in ast.walk(ast.parse(text))
@@ -149,7 +156,7 @@ def _other_options(text: str) -> list[str]:
 
 
 def summarize(check: ScriptCheck, backend: str, text: str) -> str:
-    """Return a sentence on what the compiled script does, and what eager does."""
+    """Return a sentence that compares what the compiled script does with what eager does."""
     compiled = f"`{_call_of(backend, text)}`"
     pair = f"{_code(check.got)} under {compiled} and {_code(check.expected)} in eager"
     at = f" at `{check.element}`" if check.element else ""
@@ -184,21 +191,22 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
 
 
 def _result_of(text: str) -> str:
-    """Return what a script compares the metadata of."""
+    """Return the result whose metadata a script compares, in words."""
     return "the squeezed result" if "squeeze().stride()" in text else "the result"
 
 
 def _noun_of(check: ScriptCheck) -> str:
-    """Return what differs, in the words of a sentence."""
+    """Return the aspect that differs as a noun."""
     return {"stride": "strides", "keys": "structure"}.get(check.aspect, check.aspect)
 
 
 def _code(text: str) -> str:
+    """Return text as Markdown code."""
     return f"`{text.rstrip('.')}`"
 
 
 def _place_of(text: str) -> str:
-    """Return what a script compares, without `.grad`; "" if it is a result."""
+    """Return the expression that a script compares, without `.grad`; "" if it is the result."""
     compared = compared_expressions(text) if text else None
     place = compared[0].removesuffix(".grad") if compared is not None else ""
     if place != "got":
@@ -208,7 +216,7 @@ def _place_of(text: str) -> str:
 
 
 def _name_stage(backend: str, outcomes: Mapping[str, str], text: str) -> str:
-    """Return a sentence on the stage that fails: the first one whose backend does."""
+    """Return a sentence on the failing stage, the first whose backend fails; "" if unclear."""
     below = takewhile(lambda name: name != words_for(backend), outcomes)
     good = [name for name in below if outcomes[name] == PASSES]
     stage = _STAGES.get(backend)
@@ -222,10 +230,11 @@ def _name_stage(backend: str, outcomes: Mapping[str, str], text: str) -> str:
 
 
 def describe_culprit(culprit: Culprit, ops_aten: int) -> str:
-    """Return a sentence on the part without which the failure was seen to disappear; "" if vague.
+    """Return a sentence on the part without which the failure disappears; "" if it is no cause.
 
-    An operator without its lowering runs as ATen's kernel, which also ends every fusion with it: in
-    a graph of several operators this names no cause."""
+    An operator whose lowering is disabled runs as an ATen kernel, and is not fused with others. In
+    a graph of several operators, the fusion may be the cause instead, so no lowering is named.
+    """
     if culprit.number is None:
         return f"With `{culprit.what.removesuffix(' fixes it')}` it passes."
     if culprit.part == "lowerings" and ops_aten != 1:
@@ -248,13 +257,13 @@ def _backend_table(outcomes: Mapping[str, str], text: str) -> str:
 
 
 def _shorten_outcome(words: str) -> str:
-    """Return an outcome with the first clauses of its error, for a cell of a table."""
+    """Return an outcome for a table, with only the first clauses of its error."""
     outcome, colon, error = words.partition(": ")
     return f"{outcome}{colon}{first_clauses(error)}".replace("|", r"\|")
 
 
 def _error_of(ran: ScriptRun | None, failure: Failure) -> str:
-    """Return what the script prints as it fails, from its traceback on."""
+    """Return the output of a failing script from its traceback on, shortened."""
     text = ran.output if ran is not None and ran.output else failure.details or failure.message
     starts = [text.find(start) for start in ("Traceback (most recent", "Fatal Python error")]
     begin = min((start for start in starts if start >= 0), default=0)
@@ -262,9 +271,10 @@ def _error_of(ran: ScriptRun | None, failure: Failure) -> str:
 
 
 def shorten_traceback(text: str) -> str:
-    """Return a traceback's first and last frames without folders, and the lines after it.
+    """Return a traceback's first and last frames, without folders, and the lines after it.
 
-    Of a C++ compiler's output, the errors are shown with the lines that explain them."""
+    The output of a C++ compiler is reduced to its errors, each with the lines that explain it.
+    """
     text = re.sub(r'File "[^"]*/site-packages/', 'File "', text)
     text = re.sub(r"/(?:tmp|home|root|Users|work)/[^\s\"':]*/", "", text)
     lines = text.splitlines()
@@ -284,7 +294,10 @@ def shorten_traceback(text: str) -> str:
 
 
 def _shorten_line(line: str) -> str | None:
-    """Return a line that is short or a compiler's error, an exception's cut; None for others."""
+    """Return a line if it is short or a compiler's error; None for other long lines.
+
+    A long line that names an exception is cut.
+    """
     if len(line) <= _LINE or re.search(r"\berror: ", line):
         return line
     return f"{line[:_LINE]} …" if _ERROR.match(line) else None
@@ -304,5 +317,5 @@ def _compiler_errors(lines: Sequence[str]) -> list[str]:
 
 
 def versions() -> str:
-    """Return versions and machine as `python -m torch.utils.collect_env` prints them."""
+    """Return the versions and the machine as `python -m torch.utils.collect_env` prints them."""
     return str(torch.utils.collect_env.get_pretty_env_info()).strip()

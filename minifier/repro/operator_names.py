@@ -1,4 +1,4 @@
-"""The operators that a script calls, by their public names."""
+"""Public names of the operators that a script calls."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _FACTORIES = {
     "rand",
     "randint",
 }
-"""Functions of torch that compute nothing: a title names them only if nothing else is called."""
+"""Functions of torch that compute nothing; a title names them only if nothing else is called."""
 _FUNCTION = "torch.autograd.Function"
 _TRANSFORMS = (_FUNCTION, "torch.func.", "torch.vmap", "a custom")
-"""Beginnings of names that come first: what they apply to is rarely at fault."""
+"""Beginnings of names that come first, because what they apply to is rarely at fault."""
 _SHORT = 60
-"""Characters of the longest expression that stands for a script."""
+"""Maximum number of characters of an expression that is named instead of operators."""
 _BREAK = "torch._dynamo.graph_break"
 _SIGNS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -35,15 +35,16 @@ _SIGNS = {
 
 
 def operators(text: str) -> tuple[str, ...]:
-    """Return the distinct operators that a script's functions and classes call, in order.
+    """Return the names of the operators that a script's functions and classes call, each once.
 
-    Transforms, autograd functions and custom operators come first, and of an autograd function only
-    that it is applied.
+    "torch.cat", "Tensor.exp", "numpy.percentile", "torch.autograd.Function.apply". They are in
+    order, but transforms, autograd functions and custom operators come first. An operator that the
+    script registers is "a custom operator". Graph breaks and containers that the script builds are
+    left out.
 
-    "torch.cat", "Tensor.exp", "numpy.percentile", "torch.autograd.Function.apply"; if they call
-    nothing, the short expression that the only function returns, or Python's operators: "*". An
-    operator that the script registers is "a custom operator". A graph break is none, and neither
-    are containers that the script builds."""
+    If nothing is called: the short expression that the only function returns, or Python's
+    operators, such as "*".
+    """
     tree = ast.parse(text)
     modules = dict(_imported_names(tree))
     functions = {
@@ -89,7 +90,7 @@ def operators(text: str) -> tuple[str, ...]:
 
 
 def _short_result(scopes: list[ast.FunctionDef | ast.ClassDef]) -> Iterator[str]:
-    """Yield what a script's only function returns, if it computes with Python's operators."""
+    """Yield the expression that the script's only function returns, if it is short arithmetic."""
     match scopes:
         case [ast.FunctionDef(body=[ast.Return(value=ast.BinOp() as value)])]:
             code = ast.unparse(value)
@@ -98,7 +99,7 @@ def _short_result(scopes: list[ast.FunctionDef | ast.ClassDef]) -> Iterator[str]
 
 
 def _custom_operators(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield a description of each operator that a script registers, by what can call it."""
+    """Yield (name by which it is called, description) of each operator that a script registers."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     pairs = [(node, made) for node in functions for made in node.decorator_list]
     for node, made in pairs:
@@ -114,7 +115,7 @@ def _custom_operators(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _containers(nodes: list[ast.AST]) -> set[str]:
-    """Return the variables and attributes that are assigned a dict or list, or one of its kind."""
+    """Return the variables and attributes to which a dict, a list or the like is assigned."""
     kinds = ("dict", "OrderedDict", "defaultdict", "list", "Counter", "ChainMap")
     return {
         ast.unparse(target).rpartition(".")[2]
@@ -130,7 +131,7 @@ def _containers(nodes: list[ast.AST]) -> set[str]:
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
-    """Return the full name of each module or function that a script imports."""
+    """Return the full name of each module or function that a script imports, by its name there."""
     found = {}
     for node in tree.body:
         if isinstance(node, ast.Import):
@@ -144,7 +145,10 @@ def _imported_names(tree: ast.Module) -> dict[str, str]:
 
 
 def _public_name(function: ast.expr, modules: dict[str, str], functions: set[str]) -> str:
-    """Return the public name of what a call calls; "" for what the script itself defines."""
+    """Return the public name of a call's function; "" for a function of the script.
+
+    `modules` are the imported names; `functions` are the script's autograd functions.
+    """
     root = function
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -165,7 +169,7 @@ def _public_name(function: ast.expr, modules: dict[str, str], functions: set[str
 
 
 def _methods_named(name: str, modules: dict[str, str]) -> Iterator[str]:
-    """Yield "OrderedDict.name" for each imported class of Python that has this method."""
+    """Yield "OrderedDict.name" for each imported standard library class with this method."""
     for whole in modules.values():
         module, _, kind = whole.rpartition(".")
         found = getattr(sys.modules.get(module), kind, None) if module else None

@@ -1,4 +1,4 @@
-"""Replace the names, strings and numbers that a script does not need."""
+"""Replace the names, strings and numbers of a script that the failure does not need."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from libcst import matchers as m
 from fullgraph.minifier.emit.literals import literal
 
 StillFails = Callable[[str], bool]
+"""Returns whether a text fails in the same way as the script."""
 
 _KEPT = frozenset(
     {
@@ -25,29 +26,30 @@ _KEPT = frozenset(
         *("inputs", "expected", "got", "compiled", "model", "build"),
     }
 )
-"""Names that reveal nothing, or that torch requires."""
+"""Names that reveal nothing about the user, or that torch requires."""
 _VOCABULARY = (builtins, torch, torch.Tensor, torch.nn, torch.nn.Module, torch.nn.functional)
+"""Objects whose attributes are names that reveal nothing."""
 _LISTED = 4
-"""Elements of a tensor that count as no secret."""
+"""Number of elements up to which a tensor counts as no secret."""
 _DIGITS = 3
-"""Digits of a number that count as no secret."""
+"""Number of digits up to which a number counts as no secret."""
 
 
 @dataclass(frozen=True)
 class _Change:
-    """A replacement of one name, string or value, everywhere in the script."""
+    """A replacement of one name, string or value, in the whole script."""
 
     kind: str
-    """ "name", "string", "value"."""
+    """One of "name", "string", "value"."""
     old: str
     new: str
 
 
 def redact(text: str, still_fails: StillFails) -> str:
-    """Return `text` with names, strings and numbers replaced, that still fails in the same way.
+    """Return `text` with as many names, strings and numbers replaced as the failure permits.
 
-    `still_fails` is asked once for each kind if all can be replaced, else about halves. Comments
-    are removed, except for the first line, which names the versions.
+    For each kind, `still_fails` is first asked about all replacements together, then about halves.
+    Comments are removed, except the first line, which names the versions.
     """
     current = _without_comments(text)
     if current != text and not still_fails(current):
@@ -58,7 +60,7 @@ def redact(text: str, still_fails: StillFails) -> str:
 
 
 def _apply_most(text: str, changes: Sequence[_Change], still_fails: StillFails) -> str:
-    """Return `text` with as many of the changes as keep the failure."""
+    """Return `text` after as many of the changes as the failure permits."""
     if not changes:
         return text
     tried = _apply_changes(text, changes)
@@ -80,7 +82,7 @@ _KINDS = ("name", "string", "value")
 
 
 class _Changer(cst.CSTTransformer):
-    """Transformer that replaces names, strings and values."""
+    """Transformer that applies changes to names, strings and values."""
 
     def __init__(
         self, name: Mapping[str, str], string: Mapping[str, str], value: Mapping[str, str]
@@ -110,7 +112,7 @@ class _Changer(cst.CSTTransformer):
     def _new_value(
         self, original: cst.BaseExpression, updated: cst.BaseExpression
     ) -> cst.BaseExpression:
-        """Return the replacement of an expression; `updated` if it has none."""
+        """Return the new expression for `original`; `updated` if it has none."""
         new = self._value.get(_code_of(original)) if self._value else None
         return updated if new is None else cst.parse_expression(new)
 
@@ -120,11 +122,11 @@ def _code_of(node: cst.CSTNode) -> str:
 
 
 _TEXT = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
-"""A docstring."""
+"""Matches a docstring."""
 
 
 def _without_comments(text: str) -> str:
-    """Return source without its comments."""
+    """Return source without comments and docstrings, except the first line."""
 
     class Remover(cst.CSTTransformer):
         """Transformer that removes comments."""
@@ -157,7 +159,7 @@ def _without_comments(text: str) -> str:
 
 
 def _new_names(text: str) -> Iterator[_Change]:
-    """Yield new names for what the script itself defines."""
+    """Yield a new name for each name that the script itself defines."""
     module = cst.parse_module(text)
     finder = _Definitions()
     module.visit(finder)
@@ -172,7 +174,7 @@ def _new_names(text: str) -> Iterator[_Change]:
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether a name is generic enough to reveal nothing about its author."""
+    """Return whether a name is so general that it reveals nothing about the user."""
     if name in _KEPT or name.startswith("__") or re.fullmatch(r"_|[a-zA-Z]\d?", name):
         return True
     return any(hasattr(thing, name) for thing in _VOCABULARY)
@@ -189,12 +191,14 @@ def _unused_names(kind: str, taken: set[str]) -> Iterator[str]:
 
 
 class _Definitions(cst.CSTVisitor):
-    """Names that a script binds, and names that code outside the script uses too."""
+    """Visitor that collects the names that a script binds, and those that other code uses, too."""
 
     def __init__(self) -> None:
         super().__init__()
         self.defined: dict[str, str] = {}
+        """Kind of each name that the script binds: "function", "class", "attribute", "variable"."""
         self.foreign: set[str] = set()
+        """Names that must not change, because code outside the script uses them."""
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self.defined.setdefault(node.name.value, "function")
@@ -228,7 +232,7 @@ class _Definitions(cst.CSTVisitor):
         return False
 
     def leave_Module(self, original_node: cst.Module) -> None:
-        """Words that functions go by which are not the script's own."""
+        """Add the keywords with which functions of other code are called to the foreign names."""
         for call in m.findall(original_node, m.Call()):
             assert isinstance(call, cst.Call)
             name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
@@ -255,7 +259,7 @@ class _Definitions(cst.CSTVisitor):
 
 
 def _new_strings(text: str) -> Iterator[_Change]:
-    """Yield replacements for strings that are neither arguments of torch nor data."""
+    """Yield a new text for each string that is neither an argument of torch nor data."""
     module = cst.parse_module(text)
     kept = {
         _code_of(arg.value)
@@ -278,7 +282,7 @@ def _new_strings(text: str) -> Iterator[_Change]:
 
 
 def _is_of_torch(function: cst.BaseExpression) -> bool:
-    """Return whether torch defines the meaning of a function's string arguments: "cpu"."""
+    """Return whether strings passed to a function have a meaning for torch, as "cpu" has."""
     if not isinstance(function, cst.Attribute):
         return False
     root: cst.BaseExpression = function
@@ -295,7 +299,7 @@ def _new_values(text: str) -> Iterator[_Change]:
     for node in m.findall(module, m.Call(func=m.Attribute(value=m.Name("torch")))):
         code = _code_of(node)
         if code.startswith(("torch.tensor(", "torch.frombuffer(")) and code not in inside:
-            plain = _ones_like(code)
+            plain = _plain_tensor_like(code)
             if plain is not None:
                 inside |= {_code_of(number) for number in m.findall(node, m.Float())}
                 yield _Change("value", code, plain)
@@ -306,8 +310,11 @@ def _new_values(text: str) -> Iterator[_Change]:
             yield _Change("value", code, short if "." in short or "e" in short else f"{short}.0")
 
 
-def _ones_like(code: str) -> str | None:
-    """Return an expression for a tensor of the same kind, filled with ones."""
+def _plain_tensor_like(code: str) -> str | None:
+    """Return a literal of a plain tensor with the shape and dtype of the tensor `code`.
+
+    None if it is not a tensor or has few elements.
+    """
     try:
         tensor = eval(code, {"torch": torch, "base64": base64, "zlib": zlib})
     except Exception:  # names of the script's own

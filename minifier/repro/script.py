@@ -1,4 +1,4 @@
-"""A failure as a script: one Python file with its data, whose exit code shows the failure."""
+"""Write a failure as a script: one Python file whose exit code shows the failure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fullgraph.minifier.repro import config_statements as given
 from fullgraph.minifier.repro.script_check import ScriptCheck, describe_check
 
 _ASKED = 14
-"""Characters of an expression that may be written twice in an assertion."""
+"""Maximum number of characters of an expression that an assertion contains twice."""
 _REPEATED = 3
-"""Lines of inputs that are written twice; more become a function."""
+"""Maximum number of lines that make the inputs and are repeated; more become a function."""
 _LIMITS = {Kind.HANG: 60.0, Kind.MEMORY: float(32 << 30)}
-"""Default limits: seconds of a hang, bytes of address space."""
+"""Default limits: seconds before a hang, bytes of address space."""
 _START = 20.0
-"""Seconds that are always granted before a hang: the compiler is loaded first."""
+"""Minimum number of seconds before a hang: the compiler has to be loaded first."""
 _TIMES = 10
-"""Calls that are timed together for a slow program."""
+"""Number of calls that are timed together, for a slow program."""
 
 
 def script(
@@ -40,11 +40,13 @@ def script(
     settings: Mapping[str, object] | None = None,
     environment: str | None = None,
 ) -> str:
-    """Return a file that exits with an error exactly if `backend` fails as `check` says.
+    """Return a script that exits with an error exactly if `backend` fails as `check` says.
 
-    It names the backend once. `mode` and `options` of Inductor become settings, so that another
-    backend can replace it; `settings` have full names, "torch._inductor.config.freezing". A setting
-    that is a function of the user's comes with its source; one without source is a comment."""
+    It names the backend once. The `mode` and `options` of Inductor become settings, so that another
+    backend can replace it. `settings` have full names, "torch._inductor.config.freezing". If a
+    setting is a function of the user, its source is included; without source, the setting becomes a
+    comment. `environment` is the text of the first line; None: that of `surroundings`.
+    """
     sources = given.sources_beside(program)
     lines = given.write_settings(mode, options, settings, program, backend, sources)
     compiled = f'torch.compile({program.callee}, backend="{backend}"'
@@ -66,7 +68,7 @@ def script(
 
 
 def surroundings() -> str:
-    """Return the versions and the machine as one line."""
+    """Return the versions and the machine, as one line."""
     parts = [
         f"torch {torch.__version__}",
         f"Python {platform.python_version()}",
@@ -80,7 +82,7 @@ def surroundings() -> str:
 
 
 def _join_parts(parts: Sequence[str]) -> str:
-    """Join parts of a file with a formatter's blank lines around functions."""
+    """Return the parts of a file joined by blank lines, two around functions."""
     text = ""
     for part in filter(None, (part.strip("\n") for part in parts)):
         if text:
@@ -91,7 +93,7 @@ def _join_parts(parts: Sequence[str]) -> str:
 
 
 class _Body:
-    """Writer of the statements after the function: inputs, calls, an assertion."""
+    """Writer of the statements after the program's definitions: inputs, calls, an assertion."""
 
     def __init__(self, program: ProgramText, check: ScriptCheck, compiled: str) -> None:
         self._program, self._check, self._compiled = program, check, compiled
@@ -116,7 +118,7 @@ class _Body:
         self.lines = [line if line.startswith("#") else syntax.fold_line(line) for line in lines]
 
     def _make_program(self) -> tuple[list[str], list[str]]:
-        """Return a function that defines the program and its inputs, and the call of it."""
+        """Return a function that makes the program and its inputs, and the call of it, as lines."""
         names = ", ".join(dict.fromkeys([self._eager, *self._names_used]))
         lines = [*self._program.function.splitlines(), *self._inputs, f"return {names}"]
         own = re.compile(r"^(\s+)global (?=\w)")  # a name of the outer function now
@@ -125,7 +127,7 @@ class _Body:
 
     @property
     def _names_used(self) -> list[str]:
-        """Return the names that setup statements bind and that the calls read."""
+        """Return the names that the statements of the inputs bind and that calls read."""
         used = syntax.names(f"{self._program.function}\n{self._call_of(self._eager)}", ast.Load)
         given = syntax.names("\n".join(self._inputs), ast.Store)
         return [name for name in dict.fromkeys(given) if name in used]
@@ -134,7 +136,7 @@ class _Body:
         return f"{callee}({', '.join(self._program.arguments)})"
 
     def _check_lines(self) -> Iterator[str]:
-        """Yield the lines that show the failure, by its kind."""
+        """Yield the lines that show the failure, according to its kind."""
         match self._check.kind:
             case Kind.RESULT | Kind.METADATA:
                 yield from self._compare_outputs()
@@ -152,7 +154,7 @@ class _Body:
     # --- one side ---
 
     def _lines_before_call(self) -> list[str]:
-        """Return the lines before a call: its own inputs, seeded, and the seed of the call."""
+        """Return the lines before a call: its inputs, if each call needs its own, and the seeds."""
         seed = ["torch.manual_seed(0)"]
         lines = list(self._inputs) if self._twice else []
         if lines and self._program.random_inputs and "manual_seed" not in self._program.inputs:
@@ -160,13 +162,13 @@ class _Body:
         return [*lines, *seed] if self._program.random else lines
 
     def _with_backward(self, call: str) -> str:
-        """Return the call with its backward, if there is a loss."""
+        """Return the expression of a call and its backward; the call alone if there is no loss."""
         if not self._program.loss:
             return call
         return self._program.loss.replace("{}", call) + ".backward()"
 
     def _after_other_calls(self, callee: str, last: str) -> list[str]:
-        """Return `last` preceded by the other calls of the program."""
+        """Return the line `last`, the last call, after the calls that precede it."""
         if self._check.calls == 1:
             return [last]
         step = self._call_of(callee)
@@ -174,7 +176,10 @@ class _Body:
         return [f"for _ in range({self._check.calls - 1}):", *_indent_lines([step]), last]
 
     def _call_side(self, callee: str, last: str) -> list[str]:
-        """Return the calls of `callee`, eager or compiled; several calls share a variable."""
+        """Return the lines that call `callee`, the eager or compiled program, ending with `last`.
+
+        If it is compiled and called several times, it is assigned to a variable first.
+        """
         if callee == self._compiled and self._check.calls > 1:
             lines = self._after_other_calls("compiled", last.replace(callee, "compiled"))
             return [*self._lines_before_call(), f"compiled = {callee}", *lines]
@@ -183,7 +188,7 @@ class _Body:
     # --- kinds ---
 
     def _run_lines(self) -> Iterator[str]:
-        """Yield the lines for a failure without comparison: an exception, a hang, a crash."""
+        """Yield the lines for a failure that needs no comparison: an exception, a hang, a crash."""
         kind = self._check.kind
         limit = self._check.limit or _LIMITS.get(kind, 0.0)
         if kind is Kind.HANG:
@@ -200,7 +205,7 @@ class _Body:
         )
 
     def _compare_outputs(self) -> Iterator[str]:
-        """Yield the lines that compare an output."""
+        """Yield the lines that compare an output with eager's."""
         check = self._check
         path = check.where.removeprefix("output")
         if self._program.outputs == 1:
@@ -214,7 +219,7 @@ class _Body:
         yield from self._assert_close("got", "expected")
 
     def _compare_aliases(self, path: str) -> Iterator[str]:
-        """Yield the lines that assert which memory an output shares."""
+        """Yield the lines that assert whose memory an output shares."""
         check = self._check
         other, same = (check.expected, "==") if check.got == OWN_MEMORY else (check.got, "!=")
         yield from self._call_side(self._compiled, f"got = {self._call_of(self._compiled)}")
@@ -225,7 +230,7 @@ class _Body:
         yield f'assert got{path}.{pointer} {same} {name}.{pointer}, "{told}"'
 
     def _compare_gradients(self) -> Iterator[str]:
-        """Yield the lines that compare a gradient."""
+        """Yield the lines that compare a gradient with eager's."""
         place = self._program.place(self._check.where)
         eager, compiled = self._call_of(self._eager), self._call_of(self._compiled)
         yield from self._call_side(self._eager, self._with_backward(eager))
@@ -237,7 +242,7 @@ class _Body:
         yield from self._assertion_of(f"{place}.grad")
 
     def _compare_mutations(self) -> Iterator[str]:
-        """Yield the lines that compare an input or buffer after the calls."""
+        """Yield the lines that compare an input or buffer with eager's, after the calls."""
         place = self._program.place(self._check.where)
         if self._check.aspect == "keys":
             place = self._program.container_expression(self._check.where)
@@ -251,21 +256,21 @@ class _Body:
         yield from self._assertion_of(place)
 
     def _assertion_of(self, place: str) -> Iterator[str]:
-        """Return the assertion that the expression `place` has the expected value."""
+        """Yield the lines that assert that the expression `place` equals `expected`."""
         if '"' in place or "(" in place:  # it could not stand in an f-string, or is long
             yield f"got = {place}"
             place = "got"
         yield from self._assert_close(place, "expected")
 
     def _forbid_recompile(self) -> Iterator[str]:
-        """Yield the lines that raise on a recompile."""
+        """Yield the lines that raise an exception on a recompile."""
         yield f"compiled = {self._compiled}"
         yield self._call_of("compiled")
         yield 'with torch.compiler.set_stance("fail_on_recompile"):'
         yield from _indent_lines([self._call_of("compiled")] * max(1, self._check.calls - 1))
 
     def _compare_times(self) -> Iterator[str]:
-        """Yield the lines that time eager and compiled calls."""
+        """Yield the lines that compare the times of eager and compiled calls."""
         self.imports.append("import timeit")
         yield f"compiled = {self._compiled}"
         for side in (self._eager, "compiled"):
@@ -278,7 +283,7 @@ class _Body:
         yield f'assert got < {most}, f"eager {{expected}} s, compiled {{got}} s"'
 
     def _assert_close(self, got: str, expected: str) -> Iterator[str]:
-        """Yield the assertion that `got` equals `expected`, with the tolerance of the check."""
+        """Yield the assertion that `got` equals `expected`, within the check's tolerance."""
         check = self._check
         text = check.expected.startswith(("'", '"', "b'"))
         if check.aspect in ("nan", "infinite", "value") and not text:
@@ -311,7 +316,7 @@ _ASPECTS = {
     "value": "{}",
     "keys": "torch.utils._pytree.tree_structure({})",
 }
-"""How to compute what differs; anything else is an attribute."""
+"""Expression for each aspect of a value `{}`; other aspects are attributes."""
 
 
 def _indent_lines(lines: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a script checks: the failure, its values, and the comment that shows them."""
+"""What a script checks: the failure, the values that it shows, and the comment on them."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from dataclasses import dataclass
 from fullgraph.minifier.oracle.failure import Failure, Kind
 
 _COMMENT = 84
-"""Characters of a line of comment."""
+"""Maximum number of characters of a comment line."""
 _WIDE = 100
-"""Characters of an error in a title, a comment or a table."""
+"""Maximum number of characters of an error in a title, a comment or a table."""
 _TYPES = re.compile(r"(?:[\w.]+: )*[\w.]+")
-"""Types of exceptions alone: "TorchRuntimeError: RuntimeError"."""
+"""Matches a text of exception types only: "TorchRuntimeError: RuntimeError"."""
 
 
 @dataclass(frozen=True)
 class ScriptCheck:
-    """The failure that a script checks for, and how it reports it."""
+    """The failure that a script checks for, and the values that it shows."""
 
     kind: Kind
     expected: str = ""
-    """What eager returns, as text."""
+    """Eager's value, as text."""
     got: str = ""
-    """What the compiled program returns, as text: also an exception or a signal."""
+    """The compiled program's value, exception or signal, as text."""
     tol: float | None = None
-    """Relative and absolute tolerance; None: the program's."""
+    """Relative and absolute tolerance; None: that of the program."""
     aspect: str = "value"
-    """What differs, as `Mismatch` names it."""
+    """The aspect that differs, as in `Mismatch`."""
     where: str = "output"
-    """Where, as `Mismatch` names it."""
+    """Name of the result that differs, as in `Mismatch`: "output[1]"."""
     backward: bool = False
-    """Whether a backward runs."""
+    """Whether the script calls `backward`."""
     limit: float = 0.0
-    """Seconds of a hang, bytes of memory; 0: the default."""
+    """Seconds before a hang, or bytes of memory; 0: the default."""
     calls: int = 1
-    """How often the program is called before the check."""
+    """How often the program is called before results are compared."""
     signature: tuple[str, ...] = ()
-    """An exception's type, message without names and numbers, and function of torch."""
+    """For an exception: its type, its message without names and numbers, the function of torch."""
     element: str = ""
-    """Index of the element that is shown, as source: "[0, 2]"; "" if there is only one."""
+    """Index of the element that differs, as source: "[0, 2]"; "" if there is only one."""
 
 
 def check_of(
@@ -51,7 +51,7 @@ def check_of(
     limit: float = 0.0,
     calls: int = 1,
 ) -> ScriptCheck:
-    """Return the check that shows `failure` in a script."""
+    """Return the check for `failure`; the other arguments are attributes of the check."""
     found = failure.difference
     if found is None:
         return ScriptCheck(
@@ -77,7 +77,7 @@ def check_of(
 
 
 def describe_check(check: ScriptCheck) -> list[str]:
-    """Return the values or the error that a script shows, as lines of comment."""
+    """Return comment lines with the values or the error that a script shows."""
     if check.kind in (Kind.RESULT, Kind.METADATA, Kind.GRADIENT, Kind.MUTATION):
         at = f" at {check.element}" if check.element else ""
         told = f"expected {check.expected}, got {check.got}{at}"
@@ -88,7 +88,7 @@ def describe_check(check: ScriptCheck) -> list[str]:
 
 
 def replace_comment(text: str, old: ScriptCheck, new: ScriptCheck) -> str:
-    """Return a script whose comment tells the values of `new` instead of those of `old`."""
+    """Return a script whose comment shows the values of `new` instead of those of `old`."""
     before, after = describe_check(old), describe_check(new)
     lines = text.split("\n")
     for start, line in enumerate(lines):
@@ -100,9 +100,10 @@ def replace_comment(text: str, old: ScriptCheck, new: ScriptCheck) -> str:
 
 
 def first_clauses(text: str) -> str:
-    """Return the first line of an error, up to the last whole clause that fits into a title.
+    """Return the clauses of an error's first line that fit into a title, none of them cut.
 
-    Where only the exception's type fits, the words after it that fit follow, and "…"."""
+    If only the exception's type fits, the words after it that fit are added, and "…".
+    """
     line = text.strip().partition("\n")[0].rstrip(".")
     if len(line) <= _WIDE:
         return line

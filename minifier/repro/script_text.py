@@ -1,4 +1,4 @@
-"""Read a script's text: the backend that it names, what it compares, how long it is."""
+"""Read the text of a script: its backend, what it compares, its length."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ import re
 from fullgraph.compiler.ladder import RUNGS
 
 _BACKEND = re.compile(r'(?<=backend=")\w+(?=")')
+"""Matches the name of the backend in a script."""
 
 
 def lower_backend(text: str, backend: str) -> str:
-    """Return the script with another backend; raise ValueError unless it names exactly one."""
+    """Return the script with `backend` instead of its own.
+
+    Raises ValueError unless the script names exactly one backend.
+    """
     if len(_BACKEND.findall(text)) != 1:
         raise ValueError("A script names its backend once.")
     return _BACKEND.sub(backend, text)
 
 
 def backend_of(text: str) -> str | None:
-    """Return the backend that a script names; None if it names none or several."""
+    """Return the backend that a script names; None unless it names exactly one."""
     found = _BACKEND.findall(text)
     return found[0] if len(found) == 1 else None
 
 
 def backend_below(backend: str) -> str | None:
-    """Return the backend one rung down, which must pass. None for eager itself."""
+    """Return the backend one rung below, with which a script must pass; None for "eager"."""
     names = [rung.backend for rung in RUNGS]
     if backend not in names:
         return "aot_eager" if backend.startswith("aot_") else "eager"
@@ -33,7 +37,10 @@ def backend_below(backend: str) -> str | None:
 
 
 def compared_expressions(text: str) -> tuple[str, str, bool] | None:
-    """Return what the last statement compares, as source, and whether by `assert_close`."""
+    """Return the two expressions that the last statement compares, and how.
+
+    The bool is True for `assert_close`, False for `==`. None if the statement compares nothing.
+    """
     statement = ast.parse(text).body[-1]
     while isinstance(statement, ast.With):
         statement = statement.body[-1]

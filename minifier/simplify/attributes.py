@@ -1,4 +1,4 @@
-"""Proposals for attributes: their values at their uses, and no constructor that sets nothing."""
+"""Proposals for attributes: their values where they are read, no empty constructors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from fullgraph.minifier.reduce.source.source_tree import (
 )
 
 _SHORT = (cst.Name, cst.BaseNumber, cst.BaseString)
-"""Values that may be written at several uses."""
+"""Expressions that may be written in several places."""
 
 
 def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the value of each attribute that is set once, at its uses.
+    """Propose for each attribute that is set once to write its value where it is read.
 
-    A parameter of the constructor stands for the argument of the only call of its class."""
+    If the value is a parameter of the constructor, it is the argument of the only call of the
+    class.
+    """
     sets: dict[str, list[cst.SimpleStatementLine]] = {}
     for line in tree.nodes_of_kind(cst.SimpleStatementLine):
         target, _ = _attribute_set(line)
@@ -37,7 +39,7 @@ def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
 
 
 def drop_empty_constructors(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each class without a constructor that sets nothing."""
+    """Propose the removal of each constructor that sets nothing."""
     found = []
     for kind in tree.nodes_of_kind(cst.ClassDef):
         for method in kind.body.body:
@@ -51,7 +53,7 @@ def drop_empty_constructors(tree: SourceTree) -> list[TreeEdit]:
 def _attribute_set(
     line: cst.SimpleStatementLine,
 ) -> tuple[cst.Attribute | None, cst.BaseExpression | None]:
-    """Return target and value of `object.name = value`."""
+    """Return the target and value of `object.name = value`; (None, None) for other statements."""
     match line.body[0]:
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Attribute(value=cst.Name()) as target)],
@@ -64,7 +66,7 @@ def _attribute_set(
 def _inline_attribute(
     tree: SourceTree, name: str, line: cst.SimpleStatementLine
 ) -> Iterator[TreeEdit]:
-    """Yield the edit that writes an attribute's value at its uses, if it can be written there."""
+    """Yield the edit that writes an attribute's value where it is read; nothing if it cannot be."""
     target, value = _attribute_set(line)
     assert target is not None and value is not None
     reads = [
@@ -90,16 +92,17 @@ def _inline_attribute(
 def _written_at(
     tree: SourceTree, read: cst.Attribute, value: cst.BaseExpression
 ) -> Callable[[CurrentNode], Replacement]:
-    """Return the change that writes a value in place of an attribute."""
+    """Return the change that writes `value` in place of the attribute `read`."""
     return lambda now: parenthesize(tree, read, value)
 
 
 def _constructor_arguments(
     tree: SourceTree, line: cst.SimpleStatementLine
 ) -> Mapping[str, cst.BaseExpression]:
-    """Return the argument of each parameter of the constructor around a statement.
+    """Return the argument for each parameter of the constructor that contains `line`.
 
-    Empty unless the class is called exactly once, with plain arguments."""
+    {} unless the class is called exactly once, without stars.
+    """
     method = tree.function(line)
     if method is None or method.name.value != "__init__":
         return {}
@@ -126,9 +129,10 @@ def _constructor_arguments(
 
 
 def _parameters(function: cst.FunctionDef | None) -> list[str]:
-    """Return the names of a function's positional parameters."""
+    """Return the names of a function's positional parameters; [] for None."""
     return [param.name.value for param in function.params.params] if function is not None else []
 
 
 def _inside(tree: SourceTree, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return a node and its descendants."""
     return [node, *tree.inside(node)]

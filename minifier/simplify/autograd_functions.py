@@ -1,4 +1,4 @@
-"""Proposals for subclasses of `torch.autograd.Function`: static methods, no unused argument."""
+"""Proposals for subclasses of `torch.autograd.Function`: static methods, no unread inputs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from fullgraph.minifier.simplify.results import without_element
 from fullgraph.minifier.simplify.variables import mentions
 
 _STATIC = ("forward", "backward", "setup_context", "jvp", "vmap")
+"""Methods of an autograd function that are static."""
 _NEW_TENSORS = ("torch.ones(", "torch.zeros(")
 _STATICMETHOD = cst.Decorator(cst.Name("staticmethod"))
 
 
 def static_methods(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `@staticmethod` on the methods of each subclass of `autograd.Function`."""
+    """Propose `@staticmethod` for the methods of each autograd function."""
     found = []
     for kind in _function_classes(tree):
         methods = [
@@ -38,7 +39,7 @@ def static_methods(tree: SourceTree) -> list[TreeEdit]:
 
 
 def drop_function_arguments(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each subclass without an argument that its `forward` does not read."""
+    """Propose the removal of each input that `forward` of an autograd function does not read."""
     found = []
     for kind in _function_classes(tree):
         methods = _methods_of(kind)
@@ -60,7 +61,7 @@ def drop_function_arguments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def return_inputs(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a copy of `x` for a `forward` that returns a new tensor and does not read `x`."""
+    """Propose a copy of `x` where `forward` returns a new tensor and does not read `x`."""
     found = []
     for kind in _function_classes(tree):
         methods = _methods_of(kind)
@@ -78,7 +79,7 @@ def return_inputs(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _function_classes(tree: SourceTree) -> Iterator[cst.ClassDef]:
-    """Yield the subclasses of `autograd.Function`."""
+    """Yield the subclasses of `autograd.Function` in the script."""
     for kind in tree.nodes_of_kind(cst.ClassDef):
         bases = [tree.code(base.value) for base in kind.bases]
         if any(base.rpartition(".")[2] == "Function" for base in bases):
@@ -94,14 +95,14 @@ def _as_static(method: cst.FunctionDef) -> Callable[[CurrentNode], Replacement]:
     """Return the change that makes a method static."""
 
     def change(now: CurrentNode) -> Replacement:
-        """Return the method, as other edits left it, with the decorator."""
+        """Return the method after the other edits, with the decorator."""
         return now(method).with_changes(decorators=[_STATICMETHOD])
 
     return change
 
 
 def _returned_tuples(tree: SourceTree, method: cst.FunctionDef | None) -> Iterator[cst.Tuple]:
-    """Yield the tuples that a method returns."""
+    """Yield the tuples that a method returns; nothing for None."""
     for node in tree.inside(method) if method is not None else ():
         if isinstance(node, cst.Return) and isinstance(node.value, cst.Tuple):
             yield node.value

@@ -1,4 +1,4 @@
-"""Proposals for expressions: sizes, slices, comprehensions over at most one element."""
+"""Proposals for expressions: sizes, slices, comprehensions of at most one element."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIZE = re.compile(r"(?P<name>\w+)\.(?:shape\[(?P<axis>-?\d+)\]|size\((?P<argume
 
 
 def whole_tensors(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `x` for each slice `x[:, 1:]` inside a function."""
+    """Propose `x` in place of each slice `x[:, 1:]` inside a function."""
     found = []
     for node in tree.nodes_of_kind(cst.Subscript):
         slices = any(isinstance(element.slice, cst.Slice) for element in node.slice)
@@ -30,7 +30,7 @@ def whole_tensors(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unroll_comprehensions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the display in place of each comprehension over no elements, or over one."""
+    """Propose a list or dict in place of each comprehension over at most one element."""
     found = []
     for node in tree.nodes_of_kind(cst.ListComp, cst.DictComp):
         loop = node.for_in
@@ -47,7 +47,7 @@ def unroll_comprehensions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def known_sizes(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the number in place of `x.shape[0]`, and of arithmetic on it, for an input `x`."""
+    """Propose a number in place of `x.shape[0]`, and of arithmetic on sizes, for inputs `x`."""
     shapes = _input_shapes(tree)
     found = []
     for node in tree.nodes_of_kind(cst.BinaryOperation, cst.Subscript, cst.Call):
@@ -65,14 +65,14 @@ def known_sizes(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _size_of(found: re.Match[str], shapes: dict[str, tuple[int, ...]]) -> str:
-    """Return a size as a number; unchanged if it is not known."""
+    """Return the number for the size that `found` matches; the matched text if it is unknown."""
     axis = int(found["axis"] or found["argument"])
     shape = shapes.get(found["name"], ())
     return str(shape[axis]) if -len(shape) <= axis < len(shape) else found[0]
 
 
 def _input_shapes(tree: SourceTree) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of inputs whose sizes are written out, by name."""
+    """Return the shapes of the inputs whose sizes are literals, by name."""
     shapes: dict[str, tuple[int, ...]] = {}
     for line in ast.parse(tree.text).body:
         match line:

@@ -11,7 +11,7 @@ _SECONDS = 30
 
 
 def format_script(text: str) -> str:
-    """Return `text` in ruff's format; unchanged where ruff cannot run or parse it."""
+    """Return `text` in ruff's format; `text` itself if ruff is missing or cannot parse it."""
     try:
         done = subprocess.run(
             [find_ruff_bin(), "format", *_OPTIONS],

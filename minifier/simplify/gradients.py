@@ -1,4 +1,4 @@
-"""Proposals to compare the gradient of an input in place of a parameter's."""
+"""Proposals to compare the gradient of an input instead of that of a parameter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEW = re.compile(r"(?P<model>\w+)\.(?P<name>\w+) = (?:nn|torch\.nn)\.Parameter\
 
 
 def compare_input_gradient(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `x.grad` for the gradient of a parameter, and `x` for the calls of submodules."""
+    """Propose to compare `x.grad`, not a parameter's, and to write `x` for `self.layer(x)`."""
     compared = [
         node
         for node in tree.nodes_of_kind(cst.Attribute)
@@ -50,7 +50,7 @@ def compare_input_gradient(tree: SourceTree) -> list[TreeEdit]:
 
 
 def pass_parameter(tree: SourceTree) -> list[TreeEdit]:
-    """Propose an argument in place of a parameter that is set on the model."""
+    """Propose to pass a parameter of the model as an argument instead."""
     found = []
     for line in tree.module.body:
         made = _NEW.fullmatch(tree.code(line).strip())
@@ -62,7 +62,7 @@ def pass_parameter(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _forward_methods(tree: SourceTree, model: str) -> list[cst.FunctionDef]:
-    """Return the `forward` of the class that makes a script's model."""
+    """Return the `forward` methods of the class of the script's variable `model`."""
     made = re.search(rf"^{model} = (\w+)\(", tree.text, re.MULTILINE)
     return [
         method
@@ -76,7 +76,10 @@ def _forward_methods(tree: SourceTree, model: str) -> list[cst.FunctionDef]:
 def _pass_as_argument(
     tree: SourceTree, line: cst.CSTNode, made: re.Match[str], method: cst.FunctionDef
 ) -> TreeEdit:
-    """Return the edit that passes a parameter as the last argument of `forward`."""
+    """Return the edit that makes a parameter of the model the last argument of `forward`.
+
+    `made` is the match of the statement `line`, which sets the parameter.
+    """
     name, value = made["name"], made["value"]
     plain = re.fullmatch(r"torch\.(?:ones|zeros|randn|rand)\(.*\)", value)
     text = f"{value[:-1]}, requires_grad=True)" if plain else f"{value}.requires_grad_()"
@@ -102,16 +105,16 @@ def _target_of(line: cst.CSTNode) -> cst.CSTNode:
 
 
 def _with_parameter(params: cst.CSTNode, name: str) -> cst.CSTNode:
-    """Return parameters with another one at the end."""
+    """Return the parameters with `name` added at the end."""
     assert isinstance(params, cst.Parameters)
     return params.with_changes(params=[*params.params, cst.Param(cst.Name(name))])
 
 
 def _with_argument(call: cst.Call, name: str) -> Callable[[CurrentNode], Replacement]:
-    """Return the change that adds an argument to a call."""
+    """Return the change that adds the argument `name` to a call."""
 
     def change(now: CurrentNode) -> Replacement:
-        """Return the call, as other edits left it, with the argument."""
+        """Return the call after the other edits, with the argument."""
         made = now(call)
         assert isinstance(made, cst.Call)
         return made.with_changes(args=[*made.args, cst.Arg(cst.Name(name))])

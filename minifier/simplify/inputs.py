@@ -1,4 +1,4 @@
-"""Proposals for inputs: no new one for the second call where nothing writes to it."""
+"""Proposals for inputs: the second call gets the same ones if nothing writes to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fullgraph.minifier.simplify.variables import HARNESS, arguments_of, mention
 
 
 def make_once(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to make an input only once, if no function may write to it or to a view of it."""
+    """Propose to make an input only once if no function may write to it or to a view of it."""
     made: dict[str, list[cst.SimpleStatementLine]] = {}
     for line in tree.module.body:
         match line:
@@ -30,7 +30,10 @@ def make_once(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _is_shared(tree: SourceTree, name: str, made: dict[str, list[cst.SimpleStatementLine]]) -> bool:
-    """Return whether an input is made of another one, or another one of it."""
+    """Return whether an input is made from another one, or another one from it.
+
+    `made` are the statements that make each input.
+    """
     return any(
         mentions(tree, line, mentioned)
         for other in made.keys() - {name}
@@ -40,7 +43,7 @@ def _is_shared(tree: SourceTree, name: str, made: dict[str, list[cst.SimpleState
 
 
 def _names_only_read(tree: SourceTree) -> Iterator[str]:
-    """Yield the variables whose parameters are nothing but arguments of methods."""
+    """Yield the variables that functions only use as operands or arguments of methods."""
     for function in tree.module.body:
         if isinstance(function, cst.FunctionDef):
             for param, values in arguments_of(tree, function):
@@ -52,7 +55,8 @@ def _names_only_read(tree: SourceTree) -> Iterator[str]:
 def _is_argument(tree: SourceTree, use: cst.Name) -> bool:
     """Return whether a name is an operand, or an argument of a method that does not write to it.
 
-    It may be in a tuple: `y` in `x.index_put_((y,), x)`."""
+    It may be in a tuple, as `y` in `x.index_put_((y,), x)`.
+    """
     for outer in tree.ancestors(use):
         if isinstance(outer, cst.Arg):
             call = tree.parents[outer]

@@ -1,4 +1,4 @@
-"""Proposals for names: `x` for the only input, no underscore left by a conversion."""
+"""Proposals for names: `x` for the only input, no underscores at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INPUTS = ["x", "y", "z"]
 
 
 def rename_input(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `x` for the only parameter of a script's only function, and for its input."""
+    """Propose `x` for the input of a script that has one function with one parameter."""
     if mentions(tree, tree.module, _INPUT):
         return []
     second = [one for one in ("y", "z") if mentions(tree, tree.module, one)]
@@ -36,7 +36,7 @@ def rename_input(tree: SourceTree) -> list[TreeEdit]:
 
 
 def rename_inputs(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `x`, `y` and `z` for the inputs of a function `f`, which are named after a graph."""
+    """Propose `x`, `y` and `z` for the inputs of the only function, `f`."""
     functions = [one for one in tree.module.body if isinstance(one, cst.FunctionDef)]
     if len(functions) != 1 or functions[0].name.value != "f":
         return []
@@ -57,7 +57,7 @@ def rename_inputs(tree: SourceTree) -> list[TreeEdit]:
 
 
 def name_parameters(tree: SourceTree) -> list[TreeEdit]:
-    """Propose for each parameter the name of the variable that every call passes for it."""
+    """Propose for each parameter the name of the variable that all calls pass for it."""
     found = []
     for function in tree.module.body:
         if not isinstance(function, cst.FunctionDef):
@@ -71,7 +71,7 @@ def name_parameters(tree: SourceTree) -> list[TreeEdit]:
 
 
 def strip_underscores(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each function's name without the underscore at its end, where that is free."""
+    """Propose function names without the underscore at their end, if they are unused."""
     return list(_without_underscores(tree))
 
 

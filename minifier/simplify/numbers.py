@@ -1,4 +1,4 @@
-"""Proposals for numbers: folded constants, short literals, sizes of inputs that are not empty."""
+"""Proposals for numbers: folded constants, short literals, no sizes of 0."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ from fullgraph.minifier.reduce.source.source_tree import (
 from fullgraph.minifier.simplify.results import Changes
 
 _MADE = ("ones", "zeros", "randn", "rand", "empty", "full", "randint", "empty_strided")
+"""Functions of torch that make tensors."""
 _ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
+"""Nodes of arithmetic on literals."""
 _SIZE = "2"
-"""The size to try in place of 0, and of 1."""
+"""The size that is tried in place of 0, and of 1."""
 _SQUEEZED = "got, expected = got.squeeze().stride(), expected.squeeze().stride()"
+"""The statement that removes axes of size 1 before strides are compared."""
 _ASSERTION = cst.parse_statement(
     'assert got.stride() == expected.stride(), f"expected {expected.stride()}, got {got.stride()}"'
 )
 _LARGE = 1e4
-"""Floats from here on are not rounded to whole numbers."""
+"""Floats from this one on are not rounded to whole numbers."""
 _DIGITS = 2
-"""Significant digits of a float that is short enough."""
+"""Number of significant digits up to which a float is short."""
 
 
 def fill_empty_tensors(tree: SourceTree) -> list[TreeEdit]:
-    """Propose size 2 for each 0 among the sizes of a new tensor, one edit a call."""
+    """Propose size 2 in place of each size 0 of a new tensor, one edit per call."""
     return [TreeEdit(changes) for changes in _resized(tree, "0") if changes]
 
 
 def compare_all_strides(tree: SourceTree) -> list[TreeEdit]:
-    """Propose tensors without axes of one element, whose strides are compared as they are."""
+    """Propose size 2 in place of 1 in new tensors, so that strides need no squeezing."""
     lines = tree.module.body[-2:]
     if len(lines) < 2 or tree.code(lines[0]).strip() != _SQUEEZED:
         return []
@@ -49,7 +52,7 @@ def compare_all_strides(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _resized(tree: SourceTree, size: str) -> Iterator[Changes]:
-    """Yield for each call that makes a tensor the changes of its sizes `size` to 2."""
+    """Yield for each call that makes a tensor the changes of sizes equal to `size` into 2."""
     for call in tree.nodes_of_kind(cst.Call):
         name = tree.code(call.func).rpartition(".")
         if name[0] != "torch" or name[2] not in _MADE:
@@ -70,7 +73,7 @@ def _resized(tree: SourceTree, size: str) -> Iterator[Changes]:
 
 
 def fix_random_tensors(tree: SourceTree) -> list[TreeEdit]:
-    """Propose ones in place of each tensor of random numbers."""
+    """Propose ones in place of random numbers, one edit per tensor."""
     return [
         replace_expression(tree, call.func, "torch.ones")
         for call in tree.nodes_of_kind(cst.Call)
@@ -79,7 +82,7 @@ def fix_random_tensors(tree: SourceTree) -> list[TreeEdit]:
 
 
 def plain_factors(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `x * 3` for `x * torch.tensor([3])`."""
+    """Propose a number in place of a tensor of one number in arithmetic: `x * 3`."""
     return [
         replace_expression(tree, node, made[1])
         for node in tree.nodes_of_kind(cst.Call)
@@ -89,7 +92,7 @@ def plain_factors(tree: SourceTree) -> list[TreeEdit]:
 
 
 def fill_empty_lists(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `[1]` for each empty list that a function of the script passes to a call."""
+    """Propose `[1]` in place of each empty list that is an argument inside a function."""
     return [
         replace_expression(tree, node, "[1]")
         for node in tree.nodes_of_kind(cst.List)
@@ -99,7 +102,7 @@ def fill_empty_lists(tree: SourceTree) -> list[TreeEdit]:
 
 
 def fold_constants(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the value of each expression made of literals only, as `0` for `-0`."""
+    """Propose the value in place of each arithmetic expression of literals."""
     found = []
     for node in tree.nodes_of_kind(cst.BinaryOperation, cst.UnaryOperation):
         plain = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus)
@@ -110,7 +113,7 @@ def fold_constants(tree: SourceTree) -> list[TreeEdit]:
 
 
 def whole_numbers(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the nearest whole number, but not 0, for each float that is no multiple of 0.5."""
+    """Propose the nearest whole number, at least 1, for each float that is no multiple of 0.5."""
     found = []
     for node in tree.nodes_of_kind(cst.Float):
         value = float(node.value)
@@ -120,7 +123,7 @@ def whole_numbers(tree: SourceTree) -> list[TreeEdit]:
 
 
 def round_literals(tree: SourceTree) -> list[TreeEdit]:
-    """Propose one significant digit for each float that has many."""
+    """Propose one significant digit for each float with more than two."""
     found = []
     for node in tree.nodes_of_kind(cst.Float):
         value = float(node.value)
@@ -133,7 +136,7 @@ def round_literals(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _value_of(text: str) -> str | None:
-    """Return the value of arithmetic on literals as source; None if it has no short one."""
+    """Return the value of arithmetic on literals as source; None if it is none or long."""
     try:
         tree = ast.parse(text, mode="eval")
         if not all(isinstance(node, _ARITHMETIC) for node in ast.walk(tree)):

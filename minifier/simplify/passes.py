@@ -26,13 +26,14 @@ from fullgraph.minifier.simplify import (
 from fullgraph.minifier.simplify.script_search import ScriptSearch
 
 _ROUNDS = 10
-"""Passes over a script; each may enable edits for the next."""
+"""Maximum number of times that all passes run; each time may enable further edits."""
 
 
 def simplify_script(problem: Problem[str]) -> None:
-    """Simplify the current script with all passes, until none changes it.
+    """Simplify the current script by all passes, until none changes it.
 
-    Nearly every proposal keeps the failure, so that each pass tries all of them at once first."""
+    Each pass first tries all its edits at once, because nearly every one keeps the failure.
+    """
     with suppress(cst.ParserSyntaxError):
         search = ScriptSearch(problem)
         for _ in range(_ROUNDS):

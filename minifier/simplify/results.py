@@ -1,4 +1,4 @@
-"""Proposals for results: no unused ones, no containers around the one that is compared."""
+"""Proposals for results: no unused elements, no container around the one that is compared."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from fullgraph.minifier.reduce.source.source_tree import (
 from fullgraph.minifier.simplify.variables import mentions
 
 Changes = dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]
+"""New states for nodes, as in `TreeEdit`."""
 
 
 def drop_results(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each function without an element of its result that no caller reads."""
+    """Propose to remove an element of a function's result that no caller reads."""
     found = []
     for function in tree.nodes_of_kind(cst.FunctionDef):
         returned = _returned_tuples(tree, function)
@@ -42,9 +43,10 @@ def drop_results(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unwrap_compared(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the compared element in place of the container that the function returns.
+    """Propose to return only the compared element instead of the container around it.
 
-    The calls that make the other elements go, or become statements."""
+    One proposal removes the calls that make the other elements, one keeps them as statements.
+    """
     picks = [
         node
         for node in tree.nodes_of_kind(cst.Subscript)
@@ -70,7 +72,7 @@ def unwrap_compared(tree: SourceTree) -> list[TreeEdit]:
 
 
 def drop_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each dict display without the elements whose key comes again."""
+    """Propose to remove elements of a dict display whose key occurs again later."""
     found = []
     for node in tree.nodes_of_kind(cst.Dict):
         last = {
@@ -87,7 +89,7 @@ def drop_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
 
 
 def rename_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
-    """Propose other keys for the elements of a dict display whose key comes again."""
+    """Propose other keys for the elements of a dict display whose key occurs again later."""
     found = []
     used = {node.raw_value for node in tree.nodes_of_kind(cst.SimpleString)}
     free = iter(sorted(set("abcdefghijklmnopqrstuvwxyz") - used))
@@ -105,7 +107,7 @@ def rename_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
 
 
 def fold_appends(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `x = [y]` for `x = []` and `x.append(y)` after it."""
+    """Propose `x = [y]` in place of `x = []` and a later `x.append(y)`."""
     found = []
     for block in tree.nodes_of_kind(cst.IndentedBlock):
         for index, line in enumerate(block.body):
@@ -116,7 +118,7 @@ def fold_appends(tree: SourceTree) -> list[TreeEdit]:
 
 
 def without_element(value: cst.Tuple, index: int) -> cst.BaseExpression:
-    """Return a tuple without one element; the only other one stands alone."""
+    """Return a tuple without the element at `index`; if one is left, that element itself."""
     left = [*value.elements[:index], *value.elements[index + 1 :]]
     if len(left) == 1:
         return left[0].value
@@ -125,7 +127,7 @@ def without_element(value: cst.Tuple, index: int) -> cst.BaseExpression:
 
 
 def _returned_tuples(tree: SourceTree, function: cst.FunctionDef) -> list[cst.Tuple]:
-    """Return the tuples that a function returns; none if it returns anything else."""
+    """Return the tuples that a function returns; [] if it also returns anything else."""
     returns = [
         node
         for node in tree.inside(function)
@@ -136,7 +138,10 @@ def _returned_tuples(tree: SourceTree, function: cst.FunctionDef) -> list[cst.Tu
 
 
 def _unpacked_calls(tree: SourceTree, name: str) -> list[tuple[cst.Assign, cst.Tuple]]:
-    """Return the assignments that unpack every call of a function; none if a call is not."""
+    """Return the assignments that unpack the results of `name`, with their targets.
+
+    [] unless every call of it is unpacked.
+    """
     calls = [
         call
         for call in tree.nodes_of_kind(cst.Call)
@@ -155,14 +160,14 @@ def _unpacked_calls(tree: SourceTree, name: str) -> list[tuple[cst.Assign, cst.T
 
 
 def _is_unread(tree: SourceTree, assign: cst.Assign, left: cst.Tuple, index: int) -> bool:
-    """Return whether nothing reads an element of an unpacked result."""
+    """Return whether nothing reads the element at `index` of an unpacked result."""
     target = left.elements[index].value
     scope = tree.function(assign) or tree.module
     return isinstance(target, cst.Name) and len(mentions(tree, scope, target.value)) == 1
 
 
 def _is_compared(tree: SourceTree, node: cst.Subscript) -> bool:
-    """Return whether an expression is of a statement that sets `expected` or `got`."""
+    """Return whether an expression is in the assignment of `expected` or `got`."""
     assign = next((one for one in tree.ancestors(node) if isinstance(one, cst.Assign)), None)
     return assign is not None and tree.code(assign.targets[0].target) in ("expected", "got")
 
@@ -170,7 +175,7 @@ def _is_compared(tree: SourceTree, node: cst.Subscript) -> bool:
 def _element_at(
     tree: SourceTree, value: cst.BaseExpression | None, key: str
 ) -> cst.BaseExpression | None:
-    """Return the element of a display at a key or index, both as source."""
+    """Return the element of a display at a key or index, given as source; None if there is none."""
     if isinstance(value, cst.Dict):
         found = [
             one.value
@@ -184,14 +189,17 @@ def _element_at(
 
 
 def _only_value(pick: cst.Subscript) -> Callable[[CurrentNode], Replacement]:
-    """Return the change that leaves what is picked from."""
+    """Return the change that replaces `x[…]` by `x`."""
     return lambda now: now(pick.value)
 
 
 def _fold_append(
     tree: SourceTree, line: cst.CSTNode, later: Sequence[cst.CSTNode]
 ) -> TreeEdit | None:
-    """Return the edit that makes a list with its first element."""
+    """Return the edit for a statement `x = []` and a later `x.append(y)`; None for others.
+
+    `later` are the statements after `line`.
+    """
     match line:
         case cst.SimpleStatementLine(
             body=[
@@ -218,7 +226,7 @@ def _fold_append(
 
 
 def _appended(line: cst.CSTNode, name: str) -> Iterator[cst.Arg]:
-    """Yield the argument of `name.append(…)`, if a statement is that."""
+    """Yield the argument of the statement `name.append(…)`; nothing for other statements."""
     match line:
         case cst.SimpleStatementLine(
             body=[

@@ -1,4 +1,4 @@
-"""Search over simplifications of a script, each tried in a forked child."""
+"""Search that tries simplifications of a script, each in a forked child."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit
 from fullgraph.minifier.reduce.subsets import take_most
 
 _CALLED = {*dir(torch.nn.Module), "backward", "setup_context", "vmap", "jvp"}
-"""Methods that Python or torch calls."""
+"""Names of methods that Python or torch calls."""
 Begin = Callable[[str], Callable[[], bool]]
 """Starts a trial of a text, and returns a function that waits for its verdict."""
 
 
 class ScriptProblem(Problem[str]):
-    """A failing script to simplify; every text is tried once."""
+    """A failing script to simplify; each text is tried once."""
 
     def __init__(
         self, text: str, begin: Begin, *, oracle: Oracle | None = None, seconds: float = math.inf
     ) -> None:
-        """With an `oracle`, its budget, its number of jobs and its counts hold here too.
+        """`oracle` gives the budget and the number of jobs, and counts the trials.
 
-        After `seconds` nothing more is tried."""
+        After `seconds`, no text is tried any more.
+        """
         self._deadline = time.monotonic() + seconds
         self.start = self.current = text
         self._begin, self._of_reduction = begin, oracle
@@ -59,7 +60,7 @@ class ScriptProblem(Problem[str]):
         return self._known[candidate]
 
     def _verdict_of(self, text: str) -> Callable[[], bool]:
-        """Start a trial of `text` unless its verdict is known."""
+        """Start a trial of `text` unless it was tried; return a function that gives the verdict."""
         if text in self._known:
             return lambda: self._known[text]
         oracle = self._of_reduction
@@ -78,19 +79,19 @@ class ScriptProblem(Problem[str]):
 
 
 class ScriptSearch:
-    """Search that applies proposed edits to a script for as long as it still fails."""
+    """Search that applies proposed edits to a script while it fails in the same way."""
 
     def __init__(self, problem: Problem[str]) -> None:
         self.problem = problem
 
     def apply(self, *proposers: Propose) -> bool:
-        """Apply as many proposed edits together as possible. Return whether any was."""
+        """Apply as many of the proposed edits as possible; return whether any was applied."""
         start = self.problem.current
         tree = SourceTree(start)
         edits = [edit for propose in proposers for edit in propose(tree)]
 
         def build(chosen: Sequence[TreeEdit]) -> Iterator[str]:
-            """Yield the text after these edits, if it is another valid one."""
+            """Yield the text after these edits; nothing if it is invalid or unchanged."""
             try:
                 text = _without_unused(tree.with_edits(chosen))
             except (cst.CSTValidationError, SyntaxError, ValueError):
@@ -102,15 +103,16 @@ class ScriptSearch:
         return self.problem.current != start
 
     def drop_unused(self) -> bool:
-        """Drop what nothing mentions. Return whether anything was."""
+        """Remove definitions that nothing mentions; return whether any was removed."""
         text = _without_unused(self.problem.current)
         return text != self.problem.current and self.problem.first([text])
 
 
 def _without_unused(text: str) -> str:
-    """Return `text` without top-level definitions, imports and names that nothing mentions.
+    """Return `text` without definitions, imports and names that nothing mentions.
 
-    Raises SyntaxError."""
+    Raises SyntaxError.
+    """
     while True:
         tree = ast.parse(text)
         compile(text, "<candidate>", "exec", dont_inherit=True)
@@ -126,7 +128,7 @@ def _without_unused(text: str) -> str:
 
 
 def _unused_methods(tree: ast.Module) -> Iterator[ast.FunctionDef]:
-    """Yield the methods that nothing mentions and that torch does not call, last one first."""
+    """Yield the methods that nothing mentions and torch does not call, in text order."""
     nodes = list(ast.walk(tree))
     mentioned = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
@@ -142,7 +144,7 @@ def _unused_methods(tree: ast.Module) -> Iterator[ast.FunctionDef]:
 
 
 def _is_unused(statement: ast.stmt, tree: ast.Module) -> bool:
-    """Return whether nothing else mentions what a statement without side effects binds."""
+    """Return whether a statement only binds names that no other statement mentions."""
     match statement:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             names = [] if statement.decorator_list else [name]
@@ -159,7 +161,7 @@ def _is_unused(statement: ast.stmt, tree: ast.Module) -> bool:
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
-    """Return whether a node mentions a variable that is no local one of a function inside it."""
+    """Return whether a node mentions the name outside functions in which it is local."""
     if isinstance(node, ast.Name):
         return node.id == name
     if isinstance(node, ast.FunctionDef) and name in _local_names(node):
@@ -168,7 +170,7 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 
 def _is_plain(value: ast.expr) -> bool:
-    """Return whether a value is a constant, a name, or a new tensor of constants."""
+    """Return whether an expression is a constant, a name, or a new tensor of constants."""
     if isinstance(value, ast.Call) and ast.unparse(value.func).startswith("torch."):
         return all(isinstance(arg, ast.Constant) for arg in value.args)
     return isinstance(value, ast.Constant | ast.Name)

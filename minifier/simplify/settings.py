@@ -1,4 +1,4 @@
-"""Proposals to drop settings, seeds and options that a script's failure does not need."""
+"""Proposals to remove settings, seeds and options that the failure does not need."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from fullgraph.minifier.reduce.source.source_tree import (
 )
 
 _SETTING = re.compile(r"torch\.\w+(\.\w+)*\.?config\.[\w.]+ = |torch\.set_\w+\(")
+"""Matches a statement that changes a setting."""
 _SEED = "torch.manual_seed("
 _OPTIONS = {
     "torch.compile": (("dynamic",), ("fullgraph",), ("mode",), ("options",)),
     "torch.testing.assert_close": (("rtol", "atol"), ("equal_nan",), ("msg",)),
 }
-"""Keyword arguments to drop, by function; those in a group only go together."""
+"""Keyword arguments to remove, by function; those of a group are removed together."""
 
 
 def drop_settings(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of each setting, of all seeds together, and of `with torch.no_grad()`."""
+    """Propose to remove each setting, all seeds together, and each `with` such as no_grad."""
     lines = tree.nodes_of_kind(cst.SimpleStatementLine)
     found = [remove_node(line) for line in lines if _SETTING.match(tree.code(line).strip())]
     seeds = [line for line in lines if tree.code(line).strip().startswith(_SEED)]
@@ -36,7 +37,7 @@ def drop_settings(tree: SourceTree) -> list[TreeEdit]:
 
 
 def drop_options(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of options of `torch.compile` and of the assertion."""
+    """Propose to remove each option of `torch.compile` and of `assert_close`."""
     found = []
     for call in tree.nodes_of_kind(cst.Call):
         for group in _OPTIONS.get(tree.code(call.func), ()):

@@ -1,4 +1,4 @@
-"""Proposals for statements: loops, graph breaks, returns, docstrings, lengths of containers."""
+"""Proposals for statements: loops, graph breaks, returns, docstrings, container lengths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BREAK = cst.parse_statement("torch._dynamo.graph_break()")
 
 
 def drop_counters(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `for x in xs` for `for i, x in enumerate(xs)` where nothing reads `i`."""
+    """Propose `for x in xs` in place of `for i, x in enumerate(xs)` if nothing reads `i`."""
     found = []
     for loop in tree.nodes_of_kind(cst.For):
         match loop.target, loop.iter:
@@ -33,7 +33,7 @@ def drop_counters(tree: SourceTree) -> list[TreeEdit]:
 
 
 def name_graph_breaks(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `torch._dynamo.graph_break()` for an `if` on a value whose branch does nothing."""
+    """Propose `torch._dynamo.graph_break()` in place of an `if` whose body is `pass`."""
     return [
         TreeEdit({node: replace_always(_BREAK)})
         for node in tree.nodes_of_kind(cst.If)
@@ -44,7 +44,7 @@ def name_graph_breaks(tree: SourceTree) -> list[TreeEdit]:
 
 
 def drop_docstrings(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each function and class without its docstring."""
+    """Propose to remove each docstring."""
     return [
         remove_node(block.body[0])
         for block in tree.nodes_of_kind(cst.IndentedBlock)
@@ -54,7 +54,7 @@ def drop_docstrings(tree: SourceTree) -> list[TreeEdit]:
 
 
 def drop_empty_returns(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each function without a `return` of nothing at its end."""
+    """Propose to remove each `return` without a value at the end of a function."""
     return [
         remove_node(line)
         for line in _last_lines(tree)
@@ -64,7 +64,7 @@ def drop_empty_returns(tree: SourceTree) -> list[TreeEdit]:
 
 
 def return_last(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to return what a function that returns nothing computes at its end."""
+    """Propose to return the last expression of a function that returns nothing."""
     found = []
     for line in _last_lines(tree):
         match line.body:
@@ -75,7 +75,7 @@ def return_last(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _last_lines(tree: SourceTree) -> list[cst.SimpleStatementLine]:
-    """Return the last statement of each function, if it is a simple one."""
+    """Return the last statement of each function in which it is a simple statement."""
     return [
         line
         for function in tree.nodes_of_kind(cst.FunctionDef)
@@ -84,13 +84,13 @@ def _last_lines(tree: SourceTree) -> list[cst.SimpleStatementLine]:
 
 
 def _returns(tree: SourceTree, function: cst.FunctionDef | None) -> bool:
-    """Return whether a function has a `return` or a `yield`."""
+    """Return whether a function contains a `return` or `yield`; False for None."""
     inside = tree.inside(function) if function is not None else ()
     return any(isinstance(one, cst.Return | cst.Yield) for one in inside)
 
 
 def compare_lengths(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the lengths of containers in place of their structures."""
+    """Propose to compare the lengths of containers instead of their structures."""
     calls = [call for call in tree.nodes_of_kind(cst.Call) if tree.code(call.func) == _STRUCTURE]
     edits = [replace_expression(tree, call.func, "len") for call in calls]
     changes = {node: change for edit in edits for node, change in edit.changes.items()}

@@ -1,4 +1,4 @@
-"""Try a script in a forked child: does it still show its failure, and pass one rung below?"""
+"""Try a script in a forked child: whether it shows its failure and passes one rung below."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from fullgraph.minifier.repro.script_check import ScriptCheck
 from fullgraph.minifier.repro.script_text import backend_below, backend_of, compared_expressions
 
 _PASSES_BELOW = "passes below"
+"""Message of a trial whose script passes without compilation and one rung below."""
 _PRINTED = ("dtype", "shape", "stride", "layout", "requires_grad", "value", "type", "keys")
-"""Aspects that `assert got == expected` compares directly."""
+"""Aspects that a script compares by `assert got == expected`."""
 
 
 def begin_trial(
@@ -32,17 +33,18 @@ def begin_trial(
     cache: str | None = None,
     strict: bool = True,
 ) -> Callable[[], ScriptCheck | None]:
-    """Start a script in a forked child; return a function that waits for the result.
+    """Start a trial of a script in a forked child; return a function that waits for its result.
 
-    That is `check` with the values of this script, or None unless the script passes in eager and
-    one rung below, and then fails in the same way. Unless `strict`, any difference counts as the
-    same. Inductor builds in the folder `cache`."""
+    The result is `check` with the values that this script shows. It is None unless the script
+    passes without compilation and one rung below, and then fails in the same way; any difference
+    counts as the same unless `strict`. `cache` is the folder for Inductor's output.
+    """
     folder = tempfile.mkdtemp(prefix="repro-")
     job = functools.partial(_try_in_child, text, folder, check.aspect)
     wait = begin_isolated(job, seconds=seconds, cache=cache)
 
     def finish() -> ScriptCheck | None:
-        """Wait for the child, and compare its failure with the expected one."""
+        """Wait for the child; return the check with the values that it showed, or None."""
         try:
             return _shown_failure(wait(), check, strict)
         finally:
@@ -54,7 +56,7 @@ def begin_trial(
 def _shown_failure(
     outcome: JobOutcome[None], check: ScriptCheck, strict: bool
 ) -> ScriptCheck | None:
-    """Return `check` with what a trial showed; None if it showed something else."""
+    """Return `check` with the values that a trial showed; None if it did not fail so."""
     if _PASSES_BELOW not in outcome.messages:
         return None
     failure = next((m for m in outcome.messages if isinstance(m, Failure)), None)
@@ -85,14 +87,17 @@ def _shown_failure(
 
 
 def _same_difference(found: ScriptCheck, check: ScriptCheck) -> bool:
-    """Return whether two scripts show the same difference."""
+    """Return whether two checks show the same difference."""
     if found.aspect in ("dtype", "layout", "requires_grad"):
         return found == check
     return found.aspect == check.aspect
 
 
 def _try_in_child(text: str, folder: str, aspect: str, emit: Emit) -> None:
-    """Run a script in eager and one rung below, then as it is; emit how it fails."""
+    """Run a script without compilation, one rung below, then as it is; emit how it fails.
+
+    Runs in this process, a forked child.
+    """
     backend = backend_of(text)
     if backend is None:
         return
@@ -110,7 +115,10 @@ def _try_in_child(text: str, folder: str, aspect: str, emit: Emit) -> None:
 
 
 def _compared_values(text: str, names: dict[str, object], aspect: str) -> Mismatch | None:
-    """Return the difference that the last assertion of a script shows; None if unknown."""
+    """Return the difference between the values that a script's last statement compares.
+
+    `names` are the script's variables. None if it cannot be found.
+    """
     found = compared_expressions(text)
     if found is None:
         return None
@@ -130,7 +138,7 @@ def _compared_values(text: str, names: dict[str, object], aspect: str) -> Mismat
 
 
 def _format_value(value: object) -> str:
-    """Return a value as one line."""
+    """Return a value as text on one line."""
     if type(value).__module__.startswith("numpy") and hasattr(value, "itemsize"):
         return str(value)
     if isinstance(value, type):

@@ -17,14 +17,15 @@ from fullgraph.minifier.reduce.source.source_tree import (
 )
 
 HARNESS = frozenset({"expected", "got", "compiled"})
-"""Variables of the check, which keep their names."""
+"""Variables of the script's check, which keep their names."""
 _LONGEST = 80
-"""Characters of a statement in which a value may take the place of its variable."""
+"""Maximum number of characters of a statement after a variable in it is replaced by its value."""
 _BLOCKS = (cst.Lambda, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp, cst.FunctionDef)
+"""Nodes that are evaluated in a scope of their own."""
 
 
 def unpack_tuples(tree: SourceTree) -> list[TreeEdit]:
-    """Propose one assignment for each target of `a, b = 1, 2`."""
+    """Propose one assignment per target in place of `a, b = 1, 2`."""
     found = []
     for line in tree.nodes_of_kind(cst.SimpleStatementLine):
         pairs = list(_pairs_of(line))
@@ -47,7 +48,7 @@ def unpack_tuples(tree: SourceTree) -> list[TreeEdit]:
 
 
 def spread_arguments(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `f(1, 2)` for `f(*(1, 2))`."""
+    """Propose `f(1, 2)` in place of `f(*(1, 2))`."""
     found = []
     for call in tree.nodes_of_kind(cst.Call):
         args: list[cst.Arg] = []
@@ -63,9 +64,10 @@ def spread_arguments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_once_read(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the value in place of a variable that only one statement reads.
+    """Propose a variable's value in place of it, if only one statement reads it.
 
-    In a function this may be a later one, else the next one."""
+    At the top level, that must be the next statement.
+    """
     found = []
     blocks = [tree.module.body, *(block.body for block in tree.nodes_of_kind(cst.IndentedBlock))]
     for block in blocks:
@@ -80,14 +82,17 @@ def inline_once_read(tree: SourceTree) -> list[TreeEdit]:
 def _next_mention(
     tree: SourceTree, line: cst.CSTNode, block: Sequence[cst.CSTNode], start: int
 ) -> int:
-    """Return the index of the first statement from `start` on that reads what `line` assigns."""
+    """Return the index of the first statement that mentions the variable which `line` assigns.
+
+    The search begins at `start`, which is also the result if there is none.
+    """
     name = _single_assignment(line)[0]
     reading = (at for at in range(start, len(block)) if mentions(tree, block[at], name))
     return next(reading, start) if name else start
 
 
 def inline_names(tree: SourceTree) -> list[TreeEdit]:
-    """Propose what a variable names in place of it: `model = f`."""
+    """Propose `f` in place of `model` for a variable `model = f`."""
     found = []
     for line in tree.nodes_of_kind(cst.SimpleStatementLine):
         name, value = _single_assignment(line)
@@ -116,15 +121,16 @@ def inline_names(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _is_same(tree: SourceTree, one: cst.CSTNode, other: cst.CSTNode) -> bool:
-    """Return whether two statements of one function have the same text."""
+    """Return whether two statements are in one function and have the same text."""
     codes = {tree.code(line).strip() for line in (one, other)}
     return len(codes) == 1 and tree.function(one) is tree.function(other)
 
 
 def drop_parameters(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each function without a parameter that it does not read, and without its argument.
+    """Propose to remove each parameter that its function does not read, with its arguments.
 
-    A `forward` is called as the instances of its class."""
+    Calls of an instance are calls of the `forward` of its class.
+    """
     found = []
     for function in tree.nodes_of_kind(cst.FunctionDef):
         names, offset = _callable_names(tree, function)
@@ -143,9 +149,10 @@ def drop_parameters(tree: SourceTree) -> list[TreeEdit]:
 def arguments_of(
     tree: SourceTree, function: cst.FunctionDef
 ) -> Iterator[tuple[cst.Param, set[str]]]:
-    """Yield each parameter of a module's function with the arguments that calls pass for it.
+    """Yield each parameter of a top-level function, with the arguments that calls pass for it.
 
-    Nothing for a function that is called with keywords or stars, or not at all."""
+    Nothing if a call uses keywords or stars, or if the number of arguments differs.
+    """
     name = function.name.value
     calls = [call for call in tree.nodes_of_kind(cst.Call) if is_call_of(tree, call, name)]
     params = function.params.params
@@ -157,7 +164,10 @@ def arguments_of(
 
 
 def _callable_names(tree: SourceTree, function: cst.FunctionDef) -> tuple[set[str], int]:
-    """Return the names by which a function is called, and how many parameters are bound."""
+    """Return the names by which a function is called, and how many parameters are bound.
+
+    For a `forward`, the names of the instances, and 1; no names for other methods.
+    """
     if tree.parents[function] is tree.module:
         return {function.name.value}, 0
     kind = next((one for one in tree.ancestors(function) if isinstance(one, cst.ClassDef)), None)
@@ -172,7 +182,7 @@ def _callable_names(tree: SourceTree, function: cst.FunctionDef) -> tuple[set[st
 
 
 def _drop_keywords(tree: SourceTree, function: cst.FunctionDef) -> Iterator[TreeEdit]:
-    """Yield the edit that drops the keyword-only parameters that a function does not read."""
+    """Yield the edit that removes the keyword-only parameters that a function does not read."""
     params = function.params
     read = [p for p in params.kwonly_params if mentions(tree, function.body, p.name.value)]
     if len(read) < len(params.kwonly_params):
@@ -185,7 +195,7 @@ def _drop_keywords(tree: SourceTree, function: cst.FunctionDef) -> Iterator[Tree
 
 
 def is_call_of(tree: SourceTree, call: cst.Call, name: str) -> bool:
-    """Return whether a call is of this function, or of what `torch.compile` makes of it."""
+    """Return whether a call is of `name`, or of its compiled function."""
     if isinstance(call.func, cst.Call):
         return _compiles(tree, call.func, name)
     compiled = {
@@ -209,7 +219,10 @@ def _compiles(tree: SourceTree, node: cst.CSTNode, name: str) -> bool:
 def _without_argument(
     call: cst.Call, index: int, name: str
 ) -> dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]:
-    """Return the changes that remove the argument for a parameter from a call."""
+    """Return the changes that remove the argument for a parameter from a call.
+
+    `index` and `name` are the parameter's; `{}` if the call passes none.
+    """
     by_name = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
     plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
     return {arg: lambda now: cst.RemoveFromParent() for arg in by_name or plain[index : index + 1]}
@@ -218,7 +231,7 @@ def _without_argument(
 def _pairs_of(
     line: cst.SimpleStatementLine,
 ) -> Iterator[tuple[cst.BaseAssignTargetExpression, cst.BaseExpression]]:
-    """Yield targets and values of `a, b = 1, 2`; nothing for other statements."""
+    """Yield (target, value) of each assignment in `a, b = 1, 2`; nothing for other statements."""
     match line.body[0]:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as left)], value=right):
             if not isinstance(right, cst.Tuple) or len(left.elements) != len(right.elements):
@@ -232,7 +245,7 @@ def _pairs_of(
 
 
 def _is_plain_target(target: cst.BaseExpression) -> bool:
-    """Return whether a target is a variable, but none of the check's, or an attribute of self."""
+    """Return whether a target is an attribute of `self` or a variable that may be replaced."""
     match target:
         case cst.Name(value=name):
             return name not in HARNESS
@@ -244,7 +257,10 @@ def _is_plain_target(target: cst.BaseExpression) -> bool:
 def _inline_into(
     tree: SourceTree, line: cst.CSTNode, following: cst.CSTNode, later: Sequence[cst.CSTNode]
 ) -> TreeEdit | None:
-    """Return the edit that writes a variable's value in the statement after it."""
+    """Return the edit that writes the value that `line` assigns into the statement `following`.
+
+    `later` are the statements after that. None if the value cannot be written there.
+    """
     name, value = _single_assignment(line)
     if value is None or name in HARNESS or not isinstance(following, cst.SimpleStatementLine):
         return None
@@ -271,7 +287,7 @@ def _inline_into(
     use = uses[0]
 
     def change(now: CurrentNode) -> Replacement:
-        """Return the value as it must be written at the use."""
+        """Return the value after the other edits, in parentheses if needed."""
         new = now(value)
         assert isinstance(new, cst.BaseExpression)
         return parenthesize(tree, use, new)
@@ -280,7 +296,7 @@ def _inline_into(
 
 
 def _is_local(tree: SourceTree, node: cst.Name) -> bool:
-    """Return whether a name is a parameter of a function around it."""
+    """Return whether a name is a parameter of a function that contains it."""
     return any(
         param.name.value == node.value
         for one in tree.ancestors(node)
@@ -290,7 +306,7 @@ def _is_local(tree: SourceTree, node: cst.Name) -> bool:
 
 
 def _single_assignment(line: cst.CSTNode) -> tuple[str, cst.BaseExpression | None]:
-    """Return name and value of an assignment to one name; ("", None) for other statements."""
+    """Return the name and value of an assignment to one name; ("", None) for others."""
     if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
         match line.body[0]:
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
@@ -299,7 +315,7 @@ def _single_assignment(line: cst.CSTNode) -> tuple[str, cst.BaseExpression | Non
 
 
 def mentions(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Return where a node mentions a variable, attributes and keywords of this name left out."""
+    """Return the occurrences of a variable in a node, without attributes and keywords so named."""
     found = []
     for node in [scope, *tree.inside(scope)]:
         if isinstance(node, cst.Name) and node.value == name:
@@ -312,5 +328,5 @@ def mentions(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
 
 
 def _is_target(tree: SourceTree, node: cst.Name) -> bool:
-    """Return whether a name is assigned here."""
+    """Return whether a name is an assignment's target."""
     return isinstance(tree.parents[node], cst.AssignTarget)

@@ -78,7 +78,7 @@ def _without_body_calls(
 
 
 def _substitute(node: Node, removed: set[Node]) -> Node | None:
-    """Return the nearest kept ancestor of `node` with its shape and dtype; None if there is none."""
+    """Return the nearest kept ancestor of `node` with its shape and dtype; None without one."""
     if not node.op.startswith("call_") or is_mode_switch(node) or not node.users:
         return None
     front, seen = [node], {node}
