@@ -79,8 +79,7 @@ def minify(
     source: str | None = None,
     progress: Callable[[Progress], object] = lambda _: None,
 ) -> Minified:
-    """Find the smallest program that fails as `model(inputs)` does, and write it as a standalone
-    script.
+    """Find the smallest program that fails like `model(inputs)`, and write it as a script.
 
     Args:
         model, inputs, kwargs, loss, dynamic, mode, options, backend, tol, check_strides, kind,

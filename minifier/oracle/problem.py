@@ -26,8 +26,10 @@ class Problem(Generic[T]):
         candidate_of: Callable[[T], Candidate],
         on_step: Callable[[T], None] = lambda _: None,
     ) -> None:
-        """`candidate_of` makes a graph or text a candidate; equal ones get equal names. `on_step`
-        is called with each new `current`."""
+        """`candidate_of` makes a graph or text a candidate; equal ones get equal names.
+
+        `on_step` is called with each new `current`.
+        """
         self.start = self.current = start
         self.oracle = oracle
         self._candidate_of, self._on_step = candidate_of, on_step

@@ -190,7 +190,7 @@ def _input_statements(
 
 
 def _unused_names(taken: set[str]) -> Iterator[str]:
-    """Yield variable names that are not in `taken`: x, y, …"""
+    """Yield variable names (x, y, …) that are not in `taken`."""
     yield from (name for name in _NAMES if name not in taken)
     number = 0
     while True:

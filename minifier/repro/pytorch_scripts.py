@@ -1,5 +1,4 @@
-"""Scripts that PyTorch's own minifier wrote: `minifier_launcher.py`, `repro.py`,
-`fx_graph_runnable.py`.
+"""Scripts that PyTorch's own minifier wrote, such as `minifier_launcher.py` and `repro.py`.
 
 They are executed as `python FILE` would, up to their call of `run_repro`: nothing is minified and
 nothing is written.
@@ -105,7 +104,7 @@ class Loaded:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Apply settings, modes, Triton kernels and process groups; restore them after the block."""
+        """Apply settings, modes, Triton kernels and process groups in the block."""
         with _restore_settings(), contextlib.ExitStack() as stack:
             os.environ.update(self.environment)
             set_configs(self.settings)

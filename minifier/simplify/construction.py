@@ -1,4 +1,4 @@
-"""Proposals for calls: plain constructors, bodies of functions, nothing for empty ones."""
+"""Proposals for calls: plain constructors, function bodies in place of calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEW = re.compile(r"(?P<name>\w+) = (?P<kind>[\w.]+)\.__new__\((?P=kind)\)")
 
 
 def call_constructors(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `x = K()` for `x = K.__new__(K)`, and no `nn.Module.__init__(x)` after it."""
+    """Propose `x = K()` in place of `x = K.__new__(K)` and `nn.Module.__init__(x)`."""
     found = []
     lines = tree.nodes_of_kind(cst.SimpleStatementLine)
     for line in lines:
@@ -44,7 +44,7 @@ def call_constructors(tree: SourceTree) -> list[TreeEdit]:
 
 
 def call_custom_operators(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `f(x)` for `torch.ops.library.f.default(x)`, if the script registers `f`."""
+    """Propose `f(x)` in place of `torch.ops.library.f.default(x)`, if the script defines `f`."""
     defined = {node.name.value for node in tree.module.body if isinstance(node, cst.FunctionDef)}
     return [
         replace_expression(tree, call.func, made[1])
@@ -54,7 +54,7 @@ def call_custom_operators(tree: SourceTree) -> list[TreeEdit]:
 
 
 def drop_attributes(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the argument in place of each call of an attribute, `self.layer(x)`."""
+    """Propose the argument `x` in place of each call `self.layer(x)`."""
     found = []
     for call in tree.nodes_of_kind(cst.Call):
         if m.matches(call, m.Call(m.Attribute(m.Name("self")), [m.Arg(keyword=None, star="")])):
@@ -63,13 +63,16 @@ def drop_attributes(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_inner_calls(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a function's body in place of its call inside another function."""
+    """Propose a function's body in place of its call in another function."""
     edits = inlining.inline_functions(tree)
     return [edit for edit in edits if all(tree.function(node) is not None for node in edit.changes)]
 
 
 def inline_passed_functions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a lambda, or what it calls, for a function of one `return` that is passed once."""
+    """Propose a lambda in place of a function of one `return` that is passed once as an argument.
+
+    If the function only passes its parameters on, what it calls takes its place.
+    """
     found: list[TreeEdit] = []
     for function in tree.module.body:
         match function:
@@ -86,7 +89,7 @@ def inline_passed_functions(tree: SourceTree) -> list[TreeEdit]:
 def _write_where_passed(
     tree: SourceTree, function: cst.FunctionDef, name: str, value: cst.BaseExpression
 ) -> Iterator[TreeEdit]:
-    """Yield the edit that writes a function where another function passes it as an argument."""
+    """Yield the edit that writes a lambda where a function is passed as an argument."""
     _, *uses = mentions(tree, tree.module, name)
     if len(uses) == 1 and isinstance(tree.parents[uses[0]], cst.Arg) and tree.function(uses[0]):
         new: cst.BaseExpression = cst.Lambda(function.params, value)
@@ -96,13 +99,13 @@ def _write_where_passed(
 
 
 def _passes_on(tree: SourceTree, call: cst.Call, params: cst.Parameters) -> bool:
-    """Return whether a call passes these parameters, and nothing else."""
+    """Return whether a call passes exactly these parameters, in order."""
     names = [param.name.value for param in params.params]
     return names == [tree.code(arg).rstrip(", ") for arg in call.args]
 
 
 def inline_empty_functions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose no calls of a function that does nothing."""
+    """Propose to remove the calls of each function that does nothing."""
     found = []
     for function in tree.nodes_of_kind(cst.FunctionDef):
         if tree.parents[function] is not tree.module or not _does_nothing(tree, function):
@@ -122,6 +125,6 @@ def inline_empty_functions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _does_nothing(tree: SourceTree, function: cst.FunctionDef) -> bool:
-    """Return whether a function's body is `pass` or `return None`."""
+    """Return whether a function's body is only `pass`, `return` or `return None`."""
     body = [tree.code(one).strip() for one in function.body.body]
     return not function.decorators and body in (["pass"], ["return"], ["return None"])

@@ -29,7 +29,7 @@ _STORES = (
 
 
 def inline_variables(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to inline each variable that is assigned once and read once after that."""
+    """Propose to inline each variable that is assigned once and then read once."""
     found = []
     blocks = [tree.module.body, *(block.body for block in tree.nodes_of_kind(cst.IndentedBlock))]
     for block in blocks:
@@ -41,7 +41,7 @@ def inline_variables(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to inline each attribute that is set once, to a module name or a literal."""
+    """Propose to inline each attribute that is assigned once: a literal or a top-level name."""
     top = {name for line in tree.module.body for name in _names_defined(line)}
     sets: dict[str, list[cst.Assign]] = {}
     for node in tree.nodes_of_kind(cst.Assign):
@@ -67,7 +67,7 @@ def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_functions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to replace a call that is a statement's value by the function's body."""
+    """Propose a function's body in place of its call, if that is the value of a statement."""
     found = []
     for call in tree.nodes_of_kind(cst.Call):
         function = _called_function(tree, call)
@@ -81,7 +81,10 @@ def inline_functions(tree: SourceTree) -> list[TreeEdit]:
 def _inline_variable(
     tree: SourceTree, line: cst.CSTNode, later: Sequence[cst.CSTNode]
 ) -> TreeEdit | None:
-    """Return the edit that writes a variable's value at its only use; None if it has others."""
+    """Return the edit that writes a variable's value at its only use; None if that is impossible.
+
+    `line` is the assignment, `later` are the statements after it.
+    """
     assign = _single_statement(line)
     if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
         return None
@@ -105,7 +108,7 @@ def _inline_variable(
     value, use = assign.value, uses[0]
 
     def change(now: CurrentNode) -> Replacement:
-        """Return the value as it must be written at the use."""
+        """Return the value after the other edits, in parentheses if needed."""
         new = now(value)
         assert isinstance(new, cst.BaseExpression)
         return parenthesize(tree, use, new)
@@ -114,7 +117,7 @@ def _inline_variable(
 
 
 def _names_defined(line: cst.CSTNode) -> Iterator[str]:
-    """Yield the names that a definition or an assignment binds."""
+    """Yield the names that a definition or an assignment binds; nothing for other statements."""
     if isinstance(line, cst.FunctionDef | cst.ClassDef):
         yield line.name.value
     elif isinstance(assign := _single_statement(line), cst.Assign):
@@ -123,11 +126,12 @@ def _names_defined(line: cst.CSTNode) -> Iterator[str]:
 
 
 def _single_statement(line: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the first simple statement of a line; None for compound statements."""
     return line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
 
 
 def _mentions_of(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Return where a scope mentions a variable, including nested functions."""
+    """Return the occurrences of a variable in a scope, nested functions included."""
     found = []
     for node in tree.inside(scope):
         if isinstance(node, cst.Name) and node.value == name:
@@ -140,7 +144,7 @@ def _mentions_of(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Na
 
 
 def _called_function(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None:
-    """Return the function of the text that a call refers to: by name, or as `self.method`."""
+    """Return the function of the text that is called, as `f` or `self.f`; None for other calls."""
     holder: cst.CSTNode = tree.module
     name = call.func
     if isinstance(name, cst.Attribute) and isinstance(name.value, cst.Name):
@@ -159,9 +163,10 @@ def _called_function(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None
 
 
 def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) -> TreeEdit | None:
-    """Return the edit that writes a function's body in place of a call.
+    """Return the edit that writes a function's body in place of a call; None if that is impossible.
 
-    A body that returns early can take the place of a `return` at the end of a function."""
+    A body that returns early can only replace a `return` at the end of a function.
+    """
     arguments = _bind_arguments(tree, call, function)
     body = list(function.body.body)
     leaving = [n for n in tree.inside(function.body) if isinstance(n, cst.Return | cst.Yield)]
@@ -204,7 +209,7 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
 def _bind_arguments(
     tree: SourceTree, call: cst.Call, function: cst.FunctionDef
 ) -> dict[str, cst.BaseExpression] | None:
-    """Return the argument of each parameter; None if the call does not show it."""
+    """Return the argument of each parameter by name; None if the call does not show it."""
     params = function.params
     if params.kwonly_params or params.star_kwarg or isinstance(params.star_arg, cst.Param):
         return None
@@ -224,7 +229,7 @@ def _bind_arguments(
 
 
 def _local_names(tree: SourceTree, function: cst.FunctionDef) -> Iterator[str]:
-    """Yield the local variables of a function, including parameters."""
+    """Yield the local variables of a function, parameters included."""
     for node in tree.inside(function):
         if isinstance(node, cst.Param):
             yield node.name.value
@@ -235,7 +240,7 @@ def _local_names(tree: SourceTree, function: cst.FunctionDef) -> Iterator[str]:
 
 
 def _target_names(target: cst.CSTNode) -> Iterator[str]:
-    """Yield the names in an assignment target."""
+    """Yield the variables that an assignment target binds."""
     if isinstance(target, cst.Name):
         yield target.value
     elif isinstance(target, cst.Tuple | cst.List):
@@ -246,14 +251,14 @@ def _target_names(target: cst.CSTNode) -> Iterator[str]:
 def substitute_names(
     value: cst.BaseExpression, values: Mapping[str, cst.BaseExpression]
 ) -> cst.BaseExpression:
-    """Return an expression with these values in place of variables."""
+    """Return an expression with variables replaced by the expressions in `values`."""
     new = value.visit(_Substituted(values))
     assert isinstance(new, cst.BaseExpression)
     return new
 
 
 class _Substituted(cst.CSTTransformer):
-    """Transformer that replaces parameters by arguments."""
+    """Transformer that replaces variables by expressions."""
 
     def __init__(self, arguments: Mapping[str, cst.BaseExpression]) -> None:
         super().__init__()
