@@ -92,15 +92,15 @@ def minify(
         source: Python text with a `build()` that returns (model, inputs), which is reduced if no
             graph shows the failure; if not given, it is extracted from the live program, or else
             taken from the file that calls `minify`.
-        progress: called with the state of the reduction, again and again.
+        progress: called often, with the current state of the reduction.
 
     Everything runs in forked children, as in `bisect`, so nothing changes in this process. Until
     the reduction is complete, its verdicts are kept in a journal beside the script; if it is
     interrupted, the same call resumes from them.
 
     Raises FullgraphError if the model cannot be called with the inputs. If the model fails in
-    eager, does not fail, or fails only sometimes, the result has a sentence on that in `refused`. A
-    KeyboardInterrupt has the smallest program so far as `partial`.
+    eager, does not fail, or fails only sometimes, the result has a sentence on that in `refused`.
+    If the user interrupts it, the KeyboardInterrupt has the smallest program so far as `partial`.
     """
     case, rungs = make_case(
         model,

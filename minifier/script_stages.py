@@ -99,7 +99,7 @@ def _script_from_graph(reduction: Reduction) -> DraftScript | None:
 
 
 def _script_from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
-    """Return a script from the program's reduced source; None if no source shows the failure.
+    """Reduce the program's source and return its script; None if no source shows the failure.
 
     `text` is the source, None if unknown.
     """
@@ -110,7 +110,7 @@ def _script_from_source(reduction: Reduction, text: str | None) -> DraftScript |
 
 
 def _script_from_text(reduction: Reduction, text: str) -> DraftScript | None:
-    """Return a script from a reduced text; None if the text does not show the failure."""
+    """Reduce `text` and return its script; None if it does not show the failure."""
     check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
     report = _run_text(reduction, text)
     if reduction.oracle.expected.same(report.failure):
@@ -120,7 +120,7 @@ def _script_from_text(reduction: Reduction, text: str) -> DraftScript | None:
 
 
 def _script_from_failing_text(reduction: Reduction, before: str) -> DraftScript:
-    """Return a script from the text `before`, which shows the failure, after reducing it."""
+    """Reduce `before`, a text that shows the failure, and return its script."""
     writer = ScriptWriter(reduction)
     usual = ProgramFacts("tuple", False, False)
     after = reduce_text(

@@ -77,8 +77,8 @@ def bisect(
         loss: a callable that returns a scalar for the output, or True for the output's sum; if
             given, gradients are compared too.
         dynamic, mode, options, backend: as torch.compile takes them.
-        tol: relative and absolute tolerance; by dtype if not given. A result that is closer to
-            that of a float64 run than eager's is no failure.
+        tol: relative and absolute tolerance; by dtype if not given. A result is no failure if it is
+            closer to the result in float64 than eager's is.
         check_strides: whether it is a failure that an output has other strides or aliases than in
             eager.
         kind: "break", "recompile" or "slow": look for this kind of failure instead of any.

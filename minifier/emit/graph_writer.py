@@ -64,8 +64,8 @@ class Writer(NodeWriter):
     ) -> ast.FunctionDef:
         """Return the function definition of a graph.
 
-        With `inputs`, size inputs are computed in the function, and a single result is no tuple.
-        Without `inputs`, it takes and returns exactly what the graph does.
+        With `inputs`, sizes are read from tensors, and a single result is returned without its
+        tuple. Without `inputs`, the function takes and returns exactly what the graph does.
         """
         graph, self._module = module.graph, module
         self._nested_in = inputs is None
@@ -105,7 +105,7 @@ class Writer(NodeWriter):
             self._values[node] = ast.Subscript(shape, ast.Constant(axis), ast.Load())
 
     def _write_return(self, returned: Any, whole: bool) -> None:
-        """Write the return statement; unless `whole`, a single result is returned without tuple."""
+        """Write the return statement; unless `whole`, return a single result without its tuple."""
         if self._blocks.nested:
             self._assign_pending()
             self._blocks.close()

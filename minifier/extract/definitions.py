@@ -197,9 +197,9 @@ class Sources:
     def _define_globals(
         self, text: str, names: Mapping[str, object], renamed: dict[str, str]
     ) -> str:
-        """Return `text` after defining its global names, with their names in the script.
+        """Define the globals that `text` uses, and return `text` with their names in the script.
 
-        `names` are the values of the global names; `renamed` maps names to those they have in the
+        `names` are the values of the globals; `renamed` maps names to those they have in the
         script.
         """
         tree = ast.parse(text)

@@ -118,7 +118,7 @@ class Spelling:
         return known
 
     def _spell_container(self, value: Any) -> str:
-        """Return a list, tuple, dict, set or slice as a display."""
+        """Return a builtin container, or a slice, as an expression."""
         if isinstance(value, slice):
             return f"slice({self._spell_items((value.start, value.stop, value.step))})"
         if isinstance(value, dict):

@@ -137,7 +137,7 @@ class _RecordingInterpreter(RegionInterpreter):
             yield from module.buffers()
 
     def _keep_versions(self, places: set[StorageId], until: int) -> None:
-        """Copy the values in the storages `places`, and keep them as valid up to node `until`."""
+        """Copy the values in the storages `places`, as seen by nodes up to number `until`."""
         copies: dict[StorageId, torch.UntypedStorage] = {}
         for node, value in self._values.items():
             if self._storages[node] & places:

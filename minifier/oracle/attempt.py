@@ -134,14 +134,17 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 def _eager_tolerance(case: Case) -> Tolerance | None:
     """Return the tolerance for comparing two eager runs.
 
-    It is 0 on CPU; on other devices, whose sums vary from run to run, it is the case's, None by
-    dtype.
+    It is 0 on CPU. On other devices, whose sums vary from run to run, it is the user's tolerance,
+    or None for the default by dtype.
     """
     return case.tolerance if devices_of(case.objects) - {"cpu", "meta"} else Tolerance(0.0, 0.0)
 
 
 def _run_eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
-    """Return the results of eager, and whether it drew random numbers; restore `before`."""
+    """Return the results of eager, and whether it drew random numbers.
+
+    Restores the snapshot `before` at the end.
+    """
     seed_generators(0)
     states = random_states()
     found = _run(case, case.target)
@@ -163,9 +166,9 @@ def _run(case: Case, function: Callable[..., object]) -> RunResults:
 def _check_rung(
     case: Case, rung: Rung, before: Snapshot, expected: RunResults
 ) -> tuple[Failure | None, str]:
-    """Return the failure of a rung, and "".
+    """Return (failure, "") for a rung that fails, and (None, clause) for one that passes.
 
-    Without a failure: None, and a clause on why a difference is no failure, "" if there is none.
+    The clause says why a difference from eager is no failure; "" if there is no difference.
     """
     torch.compiler.reset()
     try:

@@ -291,7 +291,7 @@ def check_standalone(
 
 
 def _controls_of(backend: str) -> list[str]:
-    """Return the backends with which a script must pass: none, and the one a rung below."""
+    """Return the backends with which a script must pass: "none", and the one a rung below."""
     return list(dict.fromkeys((_NONE, backend_below(backend) or _NONE)))
 
 

@@ -103,7 +103,7 @@ def _run_ladder(
 
 
 def expect_failure(found: Bisection, oracle: Oracle) -> None:
-    """Set the program's failure as the one that candidates must show, and their time limits.
+    """Make the program's failure the one that candidates must show, and set their time limits.
 
     A candidate may not take much longer than the whole program did.
     """
@@ -194,9 +194,9 @@ def _hangs(end: RungOutcome) -> bool:
 
 
 def _reason_to_refuse(ends: Mapping[str, RungOutcome]) -> str:
-    """Return why there is nothing to bisect; "" if a rung fails.
+    """Return a sentence on why there is nothing to bisect; "" if a rung fails.
 
-    Eager fails, its results vary, differences are no failures, or nothing differs.
+    The reasons are that eager fails, that its results vary, or that no rung is wrong.
     """
     eager = ends[EAGER]
     if eager.failure is not None:

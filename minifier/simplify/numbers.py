@@ -136,7 +136,10 @@ def round_literals(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _value_of(text: str) -> str | None:
-    """Return the value of arithmetic on literals as source; None if it is none or long."""
+    """Return the value of arithmetic on literals as source.
+
+    None if `text` is not such arithmetic, or if the value is long.
+    """
     try:
         tree = ast.parse(text, mode="eval")
         if not all(isinstance(node, _ARITHMETIC) for node in ast.walk(tree)):

@@ -94,7 +94,7 @@ def _same_difference(found: ScriptCheck, check: ScriptCheck) -> bool:
 
 
 def _try_in_child(text: str, folder: str, aspect: str, emit: Emit) -> None:
-    """Run a script without compilation, one rung below, then as it is; emit how it fails.
+    """Run a script without compilation, one rung below, and then unchanged; emit how that fails.
 
     Runs in this process, a forked child.
     """

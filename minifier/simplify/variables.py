@@ -164,9 +164,9 @@ def arguments_of(
 
 
 def _callable_names(tree: SourceTree, function: cst.FunctionDef) -> tuple[set[str], int]:
-    """Return the names by which a function is called, and how many parameters are bound.
+    """Return the names by which a function is called, and how many parameters calls leave out.
 
-    For a `forward`, the names of the instances, and 1; no names for other methods.
+    For a `forward`, the names of the instances, and 1 for `self`; no names for other methods.
     """
     if tree.parents[function] is tree.module:
         return {function.name.value}, 0
@@ -195,7 +195,7 @@ def _drop_keywords(tree: SourceTree, function: cst.FunctionDef) -> Iterator[Tree
 
 
 def is_call_of(tree: SourceTree, call: cst.Call, name: str) -> bool:
-    """Return whether a call is of `name`, or of its compiled function."""
+    """Return whether a call is of the function `name`, or of the result of compiling it."""
     if isinstance(call.func, cst.Call):
         return _compiles(tree, call.func, name)
     compiled = {

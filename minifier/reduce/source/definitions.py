@@ -215,7 +215,7 @@ def _argument_for(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
 def _entry_inputs(
     tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None, index: int
 ) -> list[cst.BaseElement]:
-    """Return the input in `build()` for a parameter; [] if it does not call this function."""
+    """Return the input of `build()` for a parameter; [] if `build()` does not call `function`."""
     for node in tree.nodes_of_kind(cst.Return):
         outer = tree.function(node)
         if outer is None or outer.name.value != "build" or not isinstance(node.value, cst.Tuple):

@@ -239,7 +239,7 @@ def remove_elements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def literal_elements(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of each element of the tuples, lists and dicts that are values."""
+    """Propose the removal of each element of a tuple, list or dict that is used as a value."""
     values = set(ValueExpressions(tree).nodes)
     return [
         remove_node(node, len(tree.code(node)))

@@ -28,7 +28,7 @@ def normalize(text: str) -> str:
 
 
 def drop_unbound(text: str, before: NameUses) -> str | None:
-    """Return `text` without the statements that read names which it no longer binds.
+    """Return an edited text without the statements whose names the edit left unbound.
 
     `before` are the names of the text before the edit. None if `text` is invalid Python, or if its
     entry point reads such a name.
