@@ -1,1 +1,1 @@
-"""The dynamo-style compiler, one stage at a time, and everything it tells about itself."""
+"""Interface to torch.compile: its stages, their events, and isolated runs of the user's code."""

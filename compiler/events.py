@@ -31,12 +31,15 @@ class Position:
 
     @property
     def key(self) -> tuple[str, int, int | None]:
-        """Key that is equal for equal places."""
+        """File, line and first column: equal for positions that start at the same place."""
         return self.file, self.line, self.column
 
     @property
     def span(self) -> Span:
-        """Key of the expression: calls in `a.b().c()` share their start, so the end counts too."""
+        """File, line, first and last column.
+
+        The last column tells the two calls in `a.b().c()` apart, which start at the same place.
+        """
         return self.file, self.line, self.column, self.end_column
 
 
@@ -79,7 +82,7 @@ class Break:
     state: tuple[str, ...] = ()
     """Active modes: "no_grad", "inference_mode", "autocast(cpu, bfloat16)"."""
     called_from: Position | None = None
-    """User expression that led here from eager, if all of `stack` is torch's code."""
+    """User expression that called torch's code from eager; None if `stack` has user code."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +112,9 @@ class Graph:
     phase: str = "forward"
     """"forward", or "backward" for a graph of compiled autograd."""
     splits: int = 1
-    """Number of pieces that DDPOptimizer split the graph into."""
+    """Number of pieces that DDPOptimizer split the graph into; 1 if it did not."""
     operators: OperatorTrace | None = None
-    """The operators that it calls; None unless recorded, or if fake tensors cannot run it."""
+    """Operators that the graph calls; None if not recorded or if it fails on fake tensors."""
 
     @property
     def ops(self) -> int:
@@ -136,7 +139,7 @@ class Recompile:
     guards: tuple[str, ...]
     """Failed guard of each earlier version, newest version first."""
     positions: tuple[Position, ...] = ()
-    """User lines that installed these guards, where the compiler reports them."""
+    """User lines that installed these guards; () if torch does not report them."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ class CompileFailure:
     stack: tuple[Position, ...] = ()
     traceback: str = ""
     suppressed: bool = False
-    """Whether the error was suppressed and the frame ran in eager."""
+    """Whether torch suppressed the error (`suppress_errors`) and ran the frame in eager."""
 
 
 @dataclass(frozen=True)

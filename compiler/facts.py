@@ -1,6 +1,6 @@
-"""Facts about the values of expressions, as plain data that needs no torch.
+"""Facts about the values of expressions, such as dtypes and shapes; they do not import torch.
 
-A fact is recorded in a run (`compiler.observe`), or a source of facts evaluates an `Expression`.
+A run records facts (`compiler.observe`). Facts of an `Expression` are computed from recorded ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ValueSummary:
     types: tuple[str, ...]
     """Qualified class names: "torch.Tensor", "int", "torch.Size", "numpy.ndarray"."""
     count: int = 1
-    """Number of evaluations."""
+    """Number of times that the expression was evaluated."""
     tensors: tuple[TensorSummary, ...] = ()
     values: tuple[Plain, ...] = ()
     """Numbers, strings, None and booleans; 0.0 and -0.0 are two values."""
@@ -53,17 +53,17 @@ class ValueSummary:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it was a tensor every time."""
+        """Whether every value was a tensor."""
         return bool(self.tensors) and all("Tensor" in t or "Parameter" in t for t in self.types)
 
     @property
     def is_number(self) -> bool:
-        """Whether it was a Python int, float or bool every time."""
+        """Whether every value was a Python int, float or bool."""
         return bool(self.types) and set(self.types) <= {"int", "float", "bool"}
 
     @property
     def is_ndarray(self) -> bool:
-        """Whether it was a NumPy array or scalar every time."""
+        """Whether every value was a NumPy array or scalar."""
         return bool(self.types) and all(name.startswith("numpy.") for name in self.types)
 
     @property
@@ -81,7 +81,7 @@ class ValueSummary:
 
     @property
     def dims(self) -> frozenset[int]:
-        """Numbers of dimensions of the tensors."""
+        """The tensors' numbers of dimensions (`Tensor.dim()`)."""
         return frozenset(len(tensor.shape) for tensor in self.tensors)
 
 
@@ -103,4 +103,4 @@ class Expression:
 
 
 Term = ValueSummary | Plain | Constant | Expression
-"""Something that a source of facts can evaluate."""
+"""Operand of an `Expression`, or an expression itself."""

@@ -24,7 +24,7 @@ class Rung:
     backend: Backend | None
     """The `backend` of torch.compile; None for eager."""
     adds: str
-    """The stage that it adds to the rung below."""
+    """Description of the stage that this rung adds to the rung below."""
     mode: str | None = None
     options: CompileOptions = field(default_factory=dict)
     fullgraph: bool = False
@@ -55,10 +55,10 @@ def ladder(
     mode: str | None = None,
     options: CompileOptions | None = None,
 ) -> tuple[Rung, ...]:
-    """Return the rungs up to `backend`, eager first; `mode` and `options` add one on top.
+    """Return the rungs up to `backend`, eager first; a mode or options add one more rung on top.
 
-    Any registered backend or callable can be the top rung. It is above Dynamo's rung, or above
-    AOTAutograd's if its name begins with "aot_". Raises FullgraphError for an unknown name.
+    Any registered backend or callable can be the top rung. Below it is the rung of Dynamo, or that
+    of AOTAutograd if its name begins with "aot_". Raises FullgraphError for an unknown name.
     """
     resolved = resolve_backend(backend)
     known = [rung.backend for rung in RUNGS]
@@ -79,16 +79,16 @@ def ladder(
 
 
 def list_backends() -> tuple[tuple[str, str], ...]:
-    """Return the name and the purpose of every registered backend, those of the rungs first."""
+    """Return the name and the purpose of each registered backend, those of the rungs first."""
     known = {rung.backend: rung.adds for rung in RUNGS if isinstance(rung.backend, str)}
     others = sorted(set(torch.compiler.list_backends(exclude_tags=None)) - set(known))
     return (*known.items(), *((name, _first_sentence(name)) for name in others))
 
 
 def resolve_backend(backend: Backend) -> Backend:
-    """Return the `backend` of torch.compile for a backend, the name of a rung or a callable.
+    """Return what torch.compile takes as `backend`, for a name of a backend or rung or a callable.
 
-    Raises FullgraphError, which lists the names, for an unknown one.
+    Raises FullgraphError for an unknown name; the message lists the known ones.
     """
     if not isinstance(backend, str):
         if callable(backend):

@@ -16,20 +16,18 @@ element a few times: it is that of `torch.testing.assert_close`, for some ten op
 The accumulating column holds for reductions, matrix products, convolutions, all gradients, and
 programs whose operators are not known. Another order of a sum moves its result by some roundings of
 its greatest terms; `torch._dynamo.utils.same` allows 1e-4 for float32. A Python float has the
-tolerance of float32, since most come from `.item()`. A tolerance given by the user is both.
+tolerance of float32, since most come from `.item()`. A tolerance that the user gives replaces both
+columns, as rtol and as atol.
 
 The same table holds everywhere:
 
-- `bisect` and `minify` compare with the accumulating column. They allowed, relative and absolute,
-  1e-6 in float64, 1e-3 in float32, 1e-2 in float16 and 2e-2 in bfloat16: smaller errors are found.
+- `bisect`, `minify` and `fix` compare with the accumulating column.
 - Scripts of `minify` assert with the same numbers, as a relative and an absolute tolerance.
-- `fix` compares with the accumulating column, which it used before except that float64 had 1e-9,
-  float8 none, and a Python float 1e-5 of the greater of itself and 1.
-- `compile` picks the column by the graph. It allowed what `bisect` did.
+- `compile` picks the column by the graph.
 
-Where elements differ by more, `bisect`, `minify` and `compile` run the program in float64: a result
-at most `NOISE` times as far from that as eager's is equal. `fix` and `compile` also accept what
-rounding the inputs differently does to eager.
+If elements differ by more, `bisect`, `minify` and `compile` run the program in float64. A result
+also counts as equal if its error against float64 is at most `NOISE` times the error of eager. `fix`
+and `compile` also accept a difference that eager shows when its inputs are rounded differently.
 """
 
 from __future__ import annotations
@@ -75,17 +73,19 @@ _ACCUMULATING = {
 }
 
 OWN_MEMORY = "memory of its own"
-"""The alias, in a `Mismatch`, of a tensor that shares no memory."""
+"""Text in a `Mismatch` of aspect "alias" for a tensor that shares no memory."""
 
 NOTHING = "nothing"
-"""What a `Mismatch` shows for a missing result."""
+"""Text in a `Mismatch` for a result that one of the runs lacks."""
 
 NOISE = 2.0
-"""How many times eager's own distance from float64 an equal result may be away from it."""
+"""Largest error of a result that counts as equal, in multiples of eager's error.
+
+Both errors are distances from the result in float64."""
 
 
 def tolerance_of(dtype: torch.dtype, *, pointwise: bool = False) -> Tolerance:
-    """Return the tolerance of a dtype, by the table above."""
+    """Return the tolerance of a dtype: from the pointwise column, or the accumulating one."""
     real = dtype.to_real() if dtype.is_complex else dtype
     table = _POINTWISE if pointwise else _ACCUMULATING
     return table.get(real) or (_FLOAT8 if real.is_floating_point else _EXACT)
@@ -96,13 +96,13 @@ SCALAR = tolerance_of(torch.float32)
 
 
 def is_pointwise(graph: torch.fx.GraphModule) -> bool:
-    """Return whether a graph of Dynamo's calls nothing but pointwise operators and views."""
+    """Return whether a Dynamo graph calls only pointwise operators and views."""
     calls = [node for node in graph.graph.nodes if node.op.startswith("call_")]
     return all(map(_is_pointwise_call, calls))
 
 
 def _is_pointwise_call(node: torch.fx.Node) -> bool:
-    """Whether a node is a pointwise operator, a view, or an item of a tuple."""
+    """Return whether a call node is a pointwise operator, a view, or an item of a tuple."""
     if node.target is operator.getitem:
         return True
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
@@ -119,18 +119,18 @@ class Mismatch:
 
     kind: MismatchKind
     where: str
-    """"output[0]", "input[1]", "layers.0.weight"."""
+    """Name of the value that differs: "output[0]", "input[1]", "layers.0.weight"."""
     aspect: str
-    """What differs: "dtype", "shape", "stride", "layout", "requires_grad", "alias", "type", "keys",
-    or of the elements "nan", "infinite", "value"."""
+    """What differs: "dtype", "shape", "stride", "layout", "requires_grad", "alias", "type" or
+    "keys"; for elements "nan", "infinite" or "value"."""
     expected: str
     got: str
     index: tuple[int, ...] = ()
-    """Index of the element that is shown; () if the tensor has one element."""
+    """Index of the first unequal element; () for metadata and tensors of one element."""
 
     @property
     def element(self) -> str:
-        """Return the index as source: "[0, 2]"; "" if there is none."""
+        """Return `index` as Python source, "[0, 2]"; "" if it is ()."""
         return f"[{', '.join(map(str, self.index))}]" if self.index else ""
 
     def __str__(self) -> str:
@@ -150,9 +150,11 @@ def find_mismatch(
 ) -> Mismatch | None:
     """Return the first difference between two runs; None if they are equal.
 
-    The tolerance is that of each dtype unless given; `pointwise` holds for all but gradients.
-    `float64_results` is called if elements differ, and returns None if the program does not run in
-    float64. `is_noise(mismatch, expected, got)` may excuse what float64 does not.
+    Elements are compared with `tolerance`, by default with that of their dtype: the pointwise
+    column of the table if `pointwise`, but always the accumulating one for gradients. If elements
+    differ, `float64_results()` returns the results in float64 to compare with, or None if the
+    program does not run in float64. If they still differ, `is_noise(mismatch, expected, got)` may
+    return True to accept the difference.
     """
     reference: list[RunResults | None] = []
     for name, container in expected.containers.items():
@@ -191,7 +193,10 @@ _PARTS: tuple[tuple[MismatchKind, Callable[[RunResults], Mapping[str, object]]],
 def _find_missing(
     kind: MismatchKind, one: Mapping[str, object], other: Mapping[str, object]
 ) -> Mismatch | None:
-    """Return the first result that only one run has; a missing gradient counts as zeros."""
+    """Return a mismatch for the first name that only one of two runs has; None if there is none.
+
+    A missing gradient is no mismatch: it counts as zeros.
+    """
     if one.keys() == other.keys() or kind == "gradient":
         return None
     if kind == "result":
@@ -203,7 +208,10 @@ def _find_missing(
 
 
 def is_near_float64(exact: object, expected: object, got: object) -> bool:
-    """Return whether `got` is at most `NOISE` times as far from the float64 result as eager is."""
+    """Return whether the error of `got` is at most `NOISE` times that of `expected`, from eager.
+
+    Both errors are the largest difference from `exact`, the result in float64.
+    """
     values = [each for each in (exact, expected, got) if isinstance(each, RecordedTensor)]
     if len(values) < 3 or any(each.elements is None for each in values):
         return False
@@ -217,7 +225,10 @@ def is_near_float64(exact: object, expected: object, got: object) -> bool:
 
 
 def _largest_difference(value: RecordedTensor, exact: RecordedTensor) -> tuple[int, float]:
-    """Return how many elements are NaN or infinite in only one, and the largest difference."""
+    """Return how many elements are NaN or infinite in only one tensor, and the largest difference.
+
+    The difference is the largest of those elements that are finite in both tensors.
+    """
     assert value.elements is not None and exact.elements is not None
     one, other = value.elements.double(), exact.elements.double()
     limit = torch.finfo(value.dtype).max if value.dtype.is_floating_point else math.inf
@@ -229,7 +240,7 @@ def _largest_difference(value: RecordedTensor, exact: RecordedTensor) -> tuple[i
 
 
 def to_float64(module: T, args: object, kwargs: object) -> tuple[T, Any, Any]:
-    """Return copies with float64 for floating-point tensors and complex128 for complex ones.
+    """Return copies of all three with floating-point tensors in float64, complex in complex128.
 
     Arguments that share memory share it in the copies too.
     """
@@ -251,7 +262,10 @@ def to_float64(module: T, args: object, kwargs: object) -> tuple[T, Any, Any]:
 
 
 def _widen_group(tensors: Mapping[int, torch.Tensor]) -> dict[int, torch.Tensor]:
-    """Copy tensors of one memory and dtype to float64 or complex128, without their history."""
+    """Copy tensors that share memory and dtype to float64 or complex128; the copies share, too.
+
+    `tensors` and the result are by the id of the original. The copies have no autograd history.
+    """
     whole = None
     if len(tensors) > 1:
         first = next(iter(tensors.values())).detach()
@@ -266,7 +280,7 @@ def _widen_group(tensors: Mapping[int, torch.Tensor]) -> dict[int, torch.Tensor]
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy as float64 or complex128, or of its own dtype if it is neither kind."""
+    """Return a copy in float64 or complex128; in the same dtype if it is another kind."""
     kinds = ((tensor.is_floating_point(), torch.float64), (tensor.is_complex(), torch.complex128))
     dtype = next((dtype for applies, dtype in kinds if applies), tensor.dtype)
     return tensor.to(dtype, copy=True)
@@ -274,7 +288,7 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Comparison of the leaves of one part of two runs."""
+    """Comparison of two runs' outputs, gradients or state, leaf by leaf."""
 
     kind: MismatchKind
     tolerance: Tolerance | None
@@ -282,7 +296,10 @@ class _Comparison:
     strides: bool
 
     def compare_leaves(self, where: str, one: object, other: object) -> Mismatch | None:
-        """Compare tensors by tolerance, and plain values by equality."""
+        """Return how two leaves differ; None if they are equal.
+
+        Tensors are compared with the tolerance, other values with `_compare_plain`.
+        """
         if self.kind == "gradient":  # no gradient equals one of zeros
             one, other = _zeros_for_missing(one, other), _zeros_for_missing(other, one)
         if not (isinstance(one, RecordedTensor) and isinstance(other, RecordedTensor)):
@@ -304,7 +321,7 @@ class _Comparison:
         return None
 
     def _compare_plain(self, where: str, one: object, other: object) -> Mismatch | None:
-        """Compare values that are not tensors; floats with the tolerance of float64."""
+        """Compare leaves that are not both tensors by `==`, and floats with a tolerance."""
         if one == other or (one != one and other != other):
             return None
         if isinstance(one, float) and isinstance(other, float):
@@ -322,7 +339,7 @@ class _Comparison:
 
 
 def _zeros_for_missing(value: object, other: object) -> object:
-    """Return zeros like `other` for a missing gradient; else `value`."""
+    """Return zeros like the gradient `other` if `value` is None; else `value`."""
     if value is None and isinstance(other, RecordedTensor) and other.elements is not None:
         return replace(other, elements=torch.zeros_like(other.elements))
     return value
@@ -331,7 +348,7 @@ def _zeros_for_missing(value: object, other: object) -> object:
 def _metadata_aspects(
     one: RecordedTensor, other: RecordedTensor, strides: bool
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield the name of each aspect of metadata, with its value in both tensors."""
+    """Yield (aspect, value in one, value in other); `strides` adds strides and aliases."""
     yield "type", one.kind, other.kind
     yield "dtype", one.dtype, other.dtype
     yield "shape", one.shape, other.shape
@@ -344,7 +361,7 @@ def _metadata_aspects(
 
 
 def _significant_strides(value: RecordedTensor) -> tuple[int, ...] | None:
-    """Return the strides, with 0 for dimensions of size one, where any stride is valid."""
+    """Return the strides, with 0 for dims of size one; None if there are no strides or elements."""
     if value.stride is None or 0 in value.shape:
         return None
     return tuple(s if n > 1 else 0 for s, n in zip(value.stride, value.shape, strict=True))
@@ -359,7 +376,10 @@ def count_mismatches(one: RecordedTensor, other: RecordedTensor, *, pointwise: b
 def _find_unequal(
     one: RecordedTensor, other: RecordedTensor, tolerance: Tolerance | None, pointwise: bool
 ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
-    """Return both tensors' elements, and a mask of the unequal ones for each aspect."""
+    """Return both tensors' elements, and masks of the unequal ones by aspect: "nan", "value", …
+
+    The tolerance None stands for that of the dtype.
+    """
     if one.elements is None or other.elements is None or not one.elements.numel():
         return torch.empty(0), torch.empty(0), {}
     expected, got = one.elements, other.elements

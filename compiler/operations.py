@@ -1,4 +1,4 @@
-"""Operators of a captured graph, and what joining two graphs saves, as plain data."""
+"""Operator trace of a captured graph, and the estimated saving of joining two graphs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["pointwise", "reduction", "scatter", "extern"]
-"""How a fusing compiler treats an operator: an extern operator is one call of a library."""
+"""How a fusing compiler treats an operator; "extern" is a call of a library such as cuBLAS."""
 Space = tuple[tuple[int, bool], ...]
-"""Iteration space: sizes in order, each with whether it is reduced. Neighbours are merged."""
+"""Iteration space: (size, whether it is reduced) for each dim in order.
+
+Adjacent dims that are both reduced, or both not, are merged into one."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """One version of a tensor's memory."""
+    """Content of a tensor's memory; an in-place update makes a new value."""
 
     bytes: int
     signature: str
@@ -23,10 +25,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Read:
-    """Operand of an operator."""
+    """Read of one operand by an operator."""
 
     value: int
-    """Index of the value in its trace."""
+    """Index of the value in `OperatorTrace.values`."""
     bytes: int
     """Bytes of the distinct elements that the operand covers."""
 
@@ -40,13 +42,13 @@ class Operation:
     kind: Kind
     reads: tuple[Read, ...]
     writes: tuple[int, ...]
-    """Indices of the values that it produces."""
+    """Indices of the values that the operator produces, in `OperatorTrace.values`."""
     space: Space
     flops: int
     dtype: str
     """The dtype of the result without "torch.": "float32"."""
     is_stored: bool = False
-    """Whether the result is written to memory even if one operator alone reads it."""
+    """Whether the result must be written to memory, so the operator is never inlined."""
     is_known: bool = True
     """Whether the cost model has a rule for the operator."""
 
@@ -57,15 +59,15 @@ class OperatorTrace:
 
     values: tuple[Value, ...] = ()
     inputs: tuple[int, ...] = ()
-    """Values that exist before the graph runs, in the order of their first use or placeholder."""
+    """Indices of the values that exist before the graph runs, in order of placeholder or use."""
     outputs: tuple[int, ...] = ()
-    """Values that exist after it: results, and inputs that it writes."""
+    """Indices of the values that the graph leaves: its results, and inputs as it changed them."""
     operations: tuple[Operation, ...] = ()
 
 
 @dataclass(frozen=True)
 class Saving:
-    """Estimated saving of one run: launches and bytes that go, and their roofline time."""
+    """Launches, bytes of memory traffic and roofline time that one run is estimated to save."""
 
     device: str
     """The label of the device: "this CPU"."""

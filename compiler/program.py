@@ -41,7 +41,7 @@ class Program:
     dynamic: bool | None
     options: CompileOptions | None
     eager_calls: int = 0
-    """The first of the calls, which run in eager when the others are compiled."""
+    """Number of calls at the start that run in eager; the others are compiled."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class Program:
     ) -> None:
         """Make every call of `function`, with a backward pass after each if there is a loss.
 
-        `after` receives the number of each call that has returned.
+        After each call and its backward pass, `after` is called with the call's index.
         """
         function = self.after_eager_calls(function)
         for number, call in enumerate(self.calls):
@@ -79,13 +79,13 @@ class Program:
             after(number)
 
     def after_eager_calls(self, compiled: Callable[..., object]) -> Callable[..., object]:
-        """Return a function whose first `eager_calls` calls are in eager, the others `compiled`."""
+        """Return a function that runs its first `eager_calls` calls in eager, then `compiled`."""
         if not self.eager_calls:
             return compiled
         numbers = itertools.count()
 
         def call(*args: object, **kwargs: object) -> object:
-            """Make one call."""
+            """Run the target or `compiled`, depending on the number of calls so far."""
             function = self.target if next(numbers) < self.eager_calls else compiled
             return function(*args, **kwargs)
 
@@ -102,7 +102,7 @@ class Program:
             raise RuntimeError("loss=True: no output requires a gradient")
 
     def compiled(self, *, fullgraph: bool = False, isolated: bool = False) -> Callable[..., object]:
-        """Return the target under `torch.compile`; `isolated` gives it a cache of its own."""
+        """Return the target under torch.compile; with `isolated`, it gets its own Dynamo cache."""
         extra: dict[str, Any] = isolate_recompiles_kwargs() if isolated else {}
         return torch.compile(
             self.target,
@@ -132,7 +132,7 @@ def parse_program(
     options: CompileOptions | None = None,
     command: str = "explain",
 ) -> Program:
-    """Return the program that the arguments of `explain`, or of another `command`, describe.
+    """Return the program that the arguments of `explain`, or of another command, describe.
 
     A compiled model or function is replaced by the original. `inputs` and each of `calls` are a
     tensor, a tuple of positional arguments or a dict of keyword arguments. Raises FullgraphError
@@ -199,7 +199,7 @@ def _check_signature(target: Any, call: CallArguments, number: int) -> None:
 
 
 def _check_kind(target: object, command: str) -> None:
-    """Refuse what torch.compile does not trace: TorchScript, and programs that are no callables."""
+    """Raise FullgraphError for TorchScript, an ExportedProgram or an uninitialised module."""
     name = type(target).__name__
     if isinstance(target, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         raise FullgraphError(
@@ -218,7 +218,7 @@ def _check_kind(target: object, command: str) -> None:
 
 
 def _check_mode(mode: str, backend: Backend) -> None:
-    """Refuse a mode that no backend of torch has; other backends may have their own."""
+    """Raise FullgraphError for a mode unknown to torch, unless the backend may have its own."""
     known = compile_modes()
     if mode not in known and isinstance(backend, str) and backend in {r.backend for r in RUNGS}:
         raise FullgraphError(f"torch.compile has no mode {mode!r}; there are {', '.join(known)}.")

@@ -1,4 +1,4 @@
-"""Results of a run: outputs, gradients, and inputs and module state afterwards."""
+"""Results of a run: outputs, gradients, and the inputs and module state after it."""
 
 from __future__ import annotations
 
@@ -36,25 +36,32 @@ class RecordedTensor:
     alias: str
     """Name of the first tensor that shares its memory; "" if there is none."""
     elements: torch.Tensor | None
-    """Strided and real, two for a complex number; None on the meta device."""
+    """A strided real tensor, with two numbers for a complex element.
+
+    None on the meta device and for wrapper subclasses."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunResults:
-    """Leaves of a run: a `RecordedTensor`, a plain value, or an object's class name."""
+    """Leaves of what a run computed.
+
+    A leaf is a `RecordedTensor`, a number, string or None, or "<class>" for any other object.
+    """
 
     outputs: Mapping[str, object]
     """By path: "output", "output[0]", "output['logits']"."""
     gradients: Mapping[str, object]
     """By name of the input or parameter."""
     state: Mapping[str, object]
-    """Inputs, parameters, buffers and attributes afterwards, by name."""
+    """Inputs, parameters, buffers and attributes after the run, by name."""
     containers: Mapping[str, str] = field(default_factory=dict)
     """Class names of the containers of the outputs, by path."""
 
 
 Loss = Callable[[object], torch.Tensor] | bool | None
-"""None or False for no backward pass, True for the sum of the outputs, or a function of them."""
+"""What to differentiate: True for the sum of the outputs, or a function of the outputs.
+
+None and False mean that there is no backward pass."""
 
 
 def run_and_record(
@@ -96,9 +103,9 @@ def run_and_record(
 
 
 def backward(output: object, loss: Loss, *, retain_graph: bool = False) -> bool:
-    """Run the backward pass of a loss; return whether there was anything to differentiate.
+    """Run the backward pass of `loss` of `output`; return False if no output requires a gradient.
 
-    With `retain_graph` the autograd graph of the inputs can be used once more.
+    With `retain_graph`, the autograd graph can be used for another backward pass.
     """
     if callable(loss):
         loss(output).backward(retain_graph=retain_graph)
@@ -122,7 +129,7 @@ def seed_generators(seed: int) -> None:
 
 
 def record_tensor(tensor: torch.Tensor, alias: str = "", *, copied: bool = True) -> RecordedTensor:
-    """Record `tensor` as it is now. Without `copied` its elements may change with it."""
+    """Record a tensor. Without `copied`, the recorded elements may change when the tensor does."""
     with disable_torch_function(), torch.no_grad():
         strided = tensor.layout is torch.strided
         return RecordedTensor(
@@ -139,9 +146,9 @@ def record_tensor(tensor: torch.Tensor, alias: str = "", *, copied: bool = True)
 
 
 def elements_of(tensor: torch.Tensor, *, copied: bool = True) -> torch.Tensor | None:
-    """Return the elements of any tensor, strided and real.
+    """Return the elements of a tensor of any layout or dtype as a strided real tensor.
 
-    None on the meta device and for a wrapper subclass.
+    None for a tensor on the meta device and for a wrapper subclass.
     """
     if tensor.device.type == "meta":
         return None
@@ -178,9 +185,9 @@ def _named_tensors(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
 
 
 def _record_attributes(module: torch.nn.Module | None) -> dict[str, object]:
-    """Return attributes of a module and its submodules that hold plain values and tensors.
+    """Return the public attributes of a module and its submodules that hold data, by name.
 
-    Lists, tuples and dicts of such values count too.
+    Data are tensors, numbers, strings, None, and lists, tuples and dicts of them.
     """
     if module is None:
         return {}
@@ -195,7 +202,7 @@ def _record_attributes(module: torch.nn.Module | None) -> dict[str, object]:
 
 
 def _data_pointers(tensors: Mapping[str, object]) -> Iterator[tuple[int, str]]:
-    """Yield the memory address of each tensor, with its name."""
+    """Yield (memory address, name) of each tensor."""
     for name, tensor in tensors.items():
         place = _address_of(tensor)
         if place:
@@ -215,7 +222,10 @@ def _address_of(thing: object) -> int:
 
 
 def _record_outputs(outputs: Mapping[str, object], places: dict[int, str]) -> dict[str, object]:
-    """Record the outputs; add the addresses of their memory to `places`."""
+    """Record the outputs, with their aliases.
+
+    `places` maps memory addresses to names of tensors; the outputs are added to it.
+    """
     recorded = {}
     for name, leaf in outputs.items():
         place = _address_of(leaf)
@@ -226,7 +236,7 @@ def _record_outputs(outputs: Mapping[str, object], places: dict[int, str]) -> di
 
 
 def _record_leaf(thing: object, alias: str = "") -> object:
-    """Return a leaf of the outputs as recorded data."""
+    """Return a tensor or array recorded, a number, string or None unchanged, else "<class>"."""
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias)
     if type(thing).__module__ == "numpy":

@@ -17,14 +17,17 @@ _HERE = Path(__file__).parent
 
 @cache
 def style() -> Markup:
-    """Return the style of an element of class `fullgraph`; it leaks nothing."""
+    """Return the CSS for elements of class `fullgraph`; it affects no other element."""
     from markupsafe import Markup
 
     return Markup((_HERE / "report.css").read_text(encoding="utf-8"))
 
 
 def jinja_environment(folder: Path) -> Environment:
-    """Return an environment for the templates in `folder`: it escapes text, also the invisible."""
+    """Return an environment for the templates in `folder`.
+
+    It escapes HTML in text, and makes invisible characters visible.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -40,7 +43,7 @@ def jinja_environment(folder: Path) -> Environment:
 
 
 def _format_prose(text: str) -> Markup:
-    """Return `text` escaped, with the parts between backticks as code."""
+    """Return `text` as escaped HTML, with the parts between backticks in `<code>`."""
     from markupsafe import Markup, escape
 
     parts = printable(text).split("`")
@@ -51,7 +54,7 @@ def _format_prose(text: str) -> Markup:
 
 
 def _escape_invisible(value: object) -> object:
-    """Make every character of a text visible; leave markup unchanged."""
+    """Return a string with every character visible; Markup and other objects unchanged."""
     from markupsafe import Markup
 
     if isinstance(value, str) and not isinstance(value, Markup):

@@ -27,13 +27,13 @@ def progress_line(doing: str) -> Iterator[Callable[[str], None]]:
 
 
 def _display(doing: str) -> Any:
-    """Show the line; return the handle that replaces it."""
+    """Show the line; return the IPython display handle that can replace it."""
     from IPython.display import display
 
     return display(_line(doing), raw=True, display_id=True)
 
 
 def _line(doing: str) -> dict[str, str]:
-    """Return the line by MIME type."""
+    """Return the line as plain text and as HTML, by MIME type."""
     html = f'<span style="opacity: 0.7">{escape(doing)}</span>'
     return {"text/plain": doing, "text/html": html}

@@ -11,8 +11,8 @@ def printable(text: str) -> str:
     """Return `text` with every character visible: no escape codes, no bidirectional overrides.
 
     Newlines stay, tabs become four spaces, other control and format characters (and lone
-    surrogates, which no file can hold) are written as Python would in a string. The file name of a
-    notebook's cell becomes "In[3]".
+    surrogates, which no file can hold) become escapes such as "\\x1b". The temporary file name of a
+    notebook cell becomes "In[3]".
     """
     text = name_cells(text)
     if text.isprintable():

@@ -53,7 +53,7 @@ class Section:
     is_open: bool = False
 
     def diff_lines(self) -> Iterator[NumberedLine]:
-        """Yield the lines of a unified diff, without its headers."""
+        """Yield the lines of `code`, a unified diff, without its headers."""
         number = 0
         for line in self.code.split("\n"):
             if header := _HUNK.match(line):
@@ -68,7 +68,7 @@ class Section:
 
 @dataclass(frozen=True)
 class View:
-    """What a result shows in a notebook."""
+    """Content that a notebook shows for a result."""
 
     title: str
     """The verdict in one sentence."""
@@ -83,11 +83,11 @@ class View:
 
 
 def mimebundle(text: str, view: View) -> dict[str, str]:
-    """Return a result by MIME type: plain text, and HTML without JavaScript."""
+    """Return a result as plain text and as HTML without JavaScript, by MIME type."""
     return {"text/plain": text, "text/html": _template().render(view=view, css=style())}
 
 
 @cache
 def _template() -> Template:
-    """Return the template of every view."""
+    """Return the one template that renders every view."""
     return jinja_environment(Path(__file__).parent).get_template("view.html")

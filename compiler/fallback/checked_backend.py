@@ -49,16 +49,17 @@ def compile(
 ) -> Any:
     """Return what torch.compile returns for the same arguments; also works as a decorator.
 
-    Before a graph is used it is compiled and run on copies of its inputs, in a forked child of at
-    most `seconds` if a fork is safe, and compared with eager: outputs, gradients, mutation. A graph
-    that raises, crashes, hangs or differs is compiled by the next lower rung of the ladder, and
-    finally runs in eager; the other graphs keep their rung. `log` receives one message about it
-    (default: a warning of the logger "fullgraph"), and `report` lists all graphs. With
-    `check_strides` other strides of an output are a difference too; Inductor mostly keeps them.
+    Before a graph is used, it is compiled and run on copies of its inputs, and its outputs,
+    gradients and mutations are compared with those of eager. If a fork is safe, this runs in a
+    forked child with a limit of `seconds`. A graph that raises, crashes, hangs or differs is
+    compiled by the next lower rung of the ladder, and finally runs in eager; the other graphs keep
+    their rung. `log` receives one message for each such graph (default: a warning of the logger
+    "fullgraph"), and `report` lists all graphs. With `check_strides`, an output with other strides
+    than in eager also counts as different; Inductor mostly keeps strides.
 
-    `check="off"` makes it plain torch.compile. So does an initialised process group unless
-    `check="first"`, since ranks must not disagree about the rung. Raises FullgraphError for
-    arguments that contradict each other.
+    `check="off"` makes this plain torch.compile. So does an initialised process group, because
+    ranks must not disagree about the rung; `check="first"` checks graphs there, too. Raises
+    FullgraphError for arguments that contradict each other.
     """
     if mode is not None and options is not None:
         raise FullgraphError("Give compile() a mode or options, not both.")
@@ -68,7 +69,7 @@ def compile(
     filters = {key: given.pop(key) for key in ("guard_filter_fn",) if key in given}
 
     def compile_target(target: Callable[..., object]) -> object:
-        """Compile `target` with a CheckedBackend, which `report` finds on the result."""
+        """Compile `target` with a CheckedBackend; store it on the result for `report`."""
         checked = CheckedBackend(
             backend,
             mode,
@@ -153,10 +154,10 @@ class CompileReport(tuple[ReportedGraph, ...]):
 
 
 def report(compiled: object) -> CompileReport:
-    """Return the graphs compiled so far for what `compile` returned, in order.
+    """Return the graphs compiled so far for `compiled`, a result of `compile`, in order.
 
-    A graph shared with an earlier `compile` of the same arguments is in the report of that one.
-    Raises FullgraphError for anything that `compile` did not return.
+    If Dynamo reuses a graph of an earlier `compile` with the same arguments, the graph is in the
+    report of the earlier one. Raises FullgraphError if `compiled` is not a result of `compile`.
     """
     backend = getattr(compiled, "__dict__", {}).get(_ATTRIBUTE)
     if backend is None:
@@ -195,7 +196,7 @@ class CheckedBackend:
         self._logged: set[str] = set()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether Dynamo may use a graph that the other backend compiled."""
+        """Return whether Dynamo may reuse graphs that `other` compiled."""
         return isinstance(other, CheckedBackend) and self._identity == other._identity
 
     def __hash__(self) -> int:
@@ -217,11 +218,11 @@ class CheckedBackend:
             top = self._compilers[0](module, list(inputs))
             return self._report_rung(top, graph, self._rungs[0].name)
         eager = copy_graph_module(module)
-        known = example_inputs(inputs)
+        examples = example_inputs(inputs)
         reasons: list[str] = []
         for rung, compiler in zip(self._rungs, self._compilers, strict=True):
             trial = GraphTrial(eager, self._draws_as_eager(rung), self._strides, self._seconds)
-            verdict, compiled = trial.compile_and_check(compiler, module, list(inputs), known)
+            verdict, compiled = trial.compile_and_check(compiler, module, list(inputs), examples)
             if compiled is None:
                 reasons.append(f"{rung.name} {verdict.reason}")
                 module = copy_graph_module(eager)  # the compiler may have edited the other
@@ -235,13 +236,13 @@ class CheckedBackend:
             self.graphs.append(done)
             if reasons:
                 self._log_fallback(done, reasons)
-            return self._dispatch_on_sizes(compiled, trial, inputs, known)
+            return self._dispatch_on_sizes(compiled, trial, inputs, examples)
         self.graphs.append(done := replace(graph, rung="eager", checked=True, reasons=(*reasons,)))
         self._log_fallback(done, reasons)
         return eager.forward
 
     def _is_off(self) -> bool:
-        """Whether to skip the checks: `check="off"`, or ranks that must agree on each rung."""
+        """Return whether to skip checks: for `check="off"`, or because other ranks run, too."""
         if self._check is not None:
             return self._check == "off"
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
@@ -253,7 +254,7 @@ class CheckedBackend:
         return True
 
     def _draws_as_eager(self, rung: Rung) -> bool:
-        """Return whether the rung draws the random numbers that eager draws."""
+        """Return whether the rung draws the same random numbers as eager."""
         if rung.name == "aot_eager":
             return True
         return rung.backend == "inductor" and draws_eager_random_numbers(rung.options)
@@ -263,21 +264,25 @@ class CheckedBackend:
         compiled: GraphFn,
         trial: GraphTrial,
         inputs: Sequence[object],
-        known: Sequence[object] | None,
+        examples: Sequence[object] | None,
     ) -> GraphFn:
-        """Return a callable that checks `compiled` again for sizes of 0, 1 and at least 2."""
+        """Return a callable that checks `compiled` at its first call with each class of sizes.
+
+        The classes of a dynamic size are 0, 1, and 2 or more. `examples` are the inputs on which
+        the graph was already checked, or None. Returns `compiled` if no check is left to do.
+        """
         sizes = [
             i
             for i, thing in enumerate(inputs)
             if isinstance(thing, torch.SymInt) and may_have_size_zero_or_one(thing)
         ]
-        if known is not None and not sizes:
+        if examples is not None and not sizes:
             return compiled
         table: dict[int, GraphFn] = {}
         index, bare = len(self.graphs) - 1, unwrap_compiled_graph(compiled)
 
         def check_key(key: int, args: Sequence[Any]) -> GraphFn:
-            """Check the graph for sizes of class `key` and remember the callable to run."""
+            """Check the graph on `args`; store in `table[key]` and return the callable to run."""
             verdict, graph = trial.check(compiled, args), self.graphs[index]
             if not verdict.fails:
                 self.graphs[index] = replace(graph, checked=verdict.kind == "same")
@@ -290,7 +295,7 @@ class CheckedBackend:
             return table.setdefault(key, trial.eager.forward)
 
         def find_callable(args: Sequence[Any]) -> GraphFn:
-            """Return the callable for the classes of these sizes: 0, 1, or at least 2."""
+            """Return the callable checked for the size classes of `args`; check it if needed."""
             key = 0
             for i in sizes:
                 size = args[i]
@@ -309,7 +314,7 @@ class CheckedBackend:
         return call
 
     def _report_rung(self, compiled: GraphFn, graph: ReportedGraph, rung: str) -> GraphFn:
-        """List the graph with its rung in the report; return `compiled`."""
+        """Add the graph, unchecked, to the report with its rung; return `compiled`."""
         self.graphs.append(replace(graph, rung=rung))
         return compiled
 
@@ -321,7 +326,7 @@ class CheckedBackend:
         )
 
     def _log_once(self, message: str) -> None:
-        """Log a message unless it was logged before."""
+        """Log a message unless this backend has already logged it."""
         if message not in self._logged:
             self._logged.add(message)
             self._log(message)
@@ -334,7 +339,7 @@ def _describe_graph(module: torch.fx.GraphModule) -> ReportedGraph:
 
 
 def _relative_path(file: str) -> str:
-    """Return a path, relative to the current folder if it is inside."""
+    """Return `file` relative to the current folder; unchanged if it is not inside."""
     cell = cell_name(file)
     if cell is not None:
         return cell

@@ -22,11 +22,11 @@ GraphFn = Callable[..., Any]
 
 @dataclass(frozen=True)
 class GraphVerdict:
-    """Result of a check, as plain data."""
+    """Result of comparing one compiled graph with eager; can be pickled."""
 
     kind: Literal["same", "differs", "raises", "crashes", "hangs", "unknown"]
     reason: str = ""
-    """Half a sentence, "raises RuntimeError: …"; may be empty."""
+    """Predicate of a sentence about the graph, "raises RuntimeError: …"; may be empty."""
 
     @property
     def fails(self) -> bool:
@@ -42,10 +42,11 @@ def check_graph(
     same_random: bool,
     strides: bool = True,
 ) -> GraphVerdict:
-    """Compare outputs, gradients and mutation, with float64 as the reference.
+    """Compare the outputs, gradients and mutations of `compiled` with those of `eager`.
 
-    If `compiled` does not draw `same_random` as eager, only the metadata of a graph that
-    draws some is compared. Inputs, buffers, gradients and random states stay as they are.
+    Both run on copies of `inputs`. Rounding is judged by a run in float64. `same_random` says
+    whether both draw the same random numbers; if not, a graph that draws some is compared by
+    metadata only. Inputs, buffers, gradients and random states stay as they are.
     """
     runs = _Runs(eager, inputs)
     with _restore_random_states(), _restore_buffers(eager):
@@ -80,12 +81,12 @@ def check_graph(
 
 
 def describe_raised(error: BaseException) -> str:
-    """Return "raises RuntimeError: the first line"."""
+    """Return "raises RuntimeError: …" with the first line of the error's message."""
     return describe_error(type(error).__qualname__, str(error))
 
 
 def describe_error(kind: str, message: str) -> str:
-    """Return "raises NAME: the first line" for an exception's class name and message."""
+    """Return "raises RuntimeError: …" for the class name `kind` and the first line of `message`."""
     lines = [line for line in message.splitlines() if line.strip()]
     return f"raises {kind}" + (f": {lines[0].strip()[:300]}" if lines else "")
 
@@ -98,7 +99,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 class _Runs:
-    """Runs of a graph's eager and compiled versions from the same random states."""
+    """Runner of a graph's eager and compiled versions, always from the same random states."""
 
     def __init__(self, eager: torch.fx.GraphModule, inputs: Sequence[object]) -> None:
         self._eager, self._inputs = eager, inputs
@@ -118,14 +119,17 @@ class _Runs:
         return results, has_drawn_random_numbers(self._start)
 
     def in_float64(self) -> RunResults | None:
-        """Return the results in float64; None if the graph does not run in float64."""
+        """Return the results of eager in float64; None if the graph does not run in float64."""
         wide = [_change_elements(thing, _widen) for thing in self._inputs]
         with contextlib.suppress(Exception):
             return self.run(copy.deepcopy(self._eager).double(), wide)[0]
         return None
 
     def is_noise(self, found: Mismatch, expected: object, got: object) -> bool:
-        """Return whether differently rounded inputs change eager as much as `got` differs."""
+        """Return whether rounding the inputs differently changes eager's result about as much.
+
+        `found` is the mismatch between the results `expected` and `got`.
+        """
         if self._rounded is None:
             rounded = [_change_elements(thing, _round_differently) for thing in self._inputs]
             try:
@@ -150,7 +154,10 @@ class _Runs:
 
 
 NOISE_FACTOR = 4
-"""How many times as many elements may differ as differ in eager with rounded inputs."""
+"""Largest number of unequal elements that is noise, in multiples of a reference number.
+
+The reference is the number of elements that change in eager when inputs are rounded differently.
+"""
 
 
 def _run_graph(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) -> RunResults:
@@ -178,7 +185,10 @@ def _run_graph(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) 
 
 
 def _gradients(roots: Sequence[object], leaves: Sequence[torch.Tensor | None]) -> dict[str, object]:
-    """Return the gradients of the inputs, by name, for random gradients of the roots."""
+    """Return the gradients of `leaves`, by the input's name, for random gradients of `roots`.
+
+    `leaves` holds one leaf for each input, or None for an input that requires no gradient.
+    """
     wanted = {f"input[{i}]": leaf for i, leaf in enumerate(leaves) if leaf is not None}
     outputs = [t for t in roots if isinstance(t, torch.Tensor) and t.grad_fn is not None]
     if not (wanted and outputs and torch.is_grad_enabled()):
@@ -198,7 +208,7 @@ def _gradients(roots: Sequence[object], leaves: Sequence[torch.Tensor | None]) -
 
 
 def _record_leaf(thing: object, alias: str = "") -> object:
-    """Return a tensor as `RecordedTensor`, a plain value as it is, else the class name."""
+    """Return a tensor as RecordedTensor, a number, string or None unchanged, else "<class>"."""
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias, copied=False)
     if isinstance(thing, bool | int | float | complex | str | type(None)):
@@ -227,7 +237,7 @@ def _with_tensors(
     """Return `results` with `change` applied to every recorded tensor."""
 
     def changed(part: Mapping[str, object]) -> dict[str, object]:
-        """Return one part of the results with `change` applied to its tensors."""
+        """Return one mapping of the results with `change` applied to its tensors."""
         return {
             name: change(leaf) if isinstance(leaf, RecordedTensor) else leaf
             for name, leaf in part.items()
@@ -245,7 +255,10 @@ def _without_strides(tensor: RecordedTensor) -> RecordedTensor:
 
 
 def _change_elements(thing: object, change: Callable[[torch.Tensor], torch.Tensor]) -> object:
-    """Return a tensor with changed elements and the same history; anything else unchanged."""
+    """Return a copy of a tensor with changed elements; anything else unchanged.
+
+    The copy is a leaf, or not, and requires a gradient, or not, as the tensor does.
+    """
     if not isinstance(thing, torch.Tensor):
         return thing
     with torch.enable_grad():
@@ -256,16 +269,16 @@ def _change_elements(thing: object, change: Callable[[torch.Tensor], torch.Tenso
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
-    """Convert floats to float64 and complex numbers to complex128."""
+    """Return a tensor in float64 or complex128; other dtypes unchanged."""
     if tensor.is_floating_point():
         return tensor.double()
     return tensor.to(torch.complex128) if tensor.is_complex() else tensor
 
 
 def _round_differently(tensor: torch.Tensor) -> torch.Tensor:
-    """Move each element by a few ulps, except multiples of one half.
+    """Return a tensor with each element moved by a few ulps, except multiples of one half.
 
-    Those are often exact, and functions are often discontinuous there.
+    Multiples of one half are often exact, and functions are often discontinuous there.
     """
     if not tensor.is_floating_point() or tensor.layout is not torch.strided:
         return tensor
@@ -287,7 +300,7 @@ def _restore_random_states() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _restore_buffers(module: torch.fx.GraphModule) -> Iterator[None]:
-    """Restore the buffers that Dynamo left in the graph instead of making them inputs."""
+    """Restore the buffers that are attributes of the graph, not inputs, when the block ends."""
     kept = [(buffer, buffer._version, buffer.detach().clone()) for buffer in module.buffers()]
     try:
         yield
@@ -299,12 +312,12 @@ def _restore_buffers(module: torch.fx.GraphModule) -> Iterator[None]:
 
 
 def may_write(module: torch.fx.GraphModule) -> bool:
-    """Return whether an operator of the graph may write into a parameter."""
+    """Return whether an operator of the graph may write into its arguments."""
     return any(not _only_reads(node) for node in module.graph.nodes)
 
 
 def _only_reads(node: torch.fx.Node) -> bool:
-    """Whether a node writes to none of its arguments, as far as its name and schema tell."""
+    """Return whether a node is known to write to no argument, judged by its operator's name."""
     if node.op == "call_method":
         return not str(node.target).endswith("_")
     if node.op != "call_function":

@@ -1,4 +1,4 @@
-"""Compiles a graph and runs it once, isolated."""
+"""Compiles a graph and runs it once in isolation, to compare it with eager."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from fullgraph.compiler.private import (
 
 
 class GraphTrial:
-    """Trial of rungs on one graph: in a forked child if that is safe, else in this process on
-    copies."""
+    """Trial of one rung on a graph: in a forked child if that is safe, else in this process."""
 
     def __init__(
         self,
@@ -46,25 +45,26 @@ class GraphTrial:
         compiler: GraphFn,
         module: torch.fx.GraphModule,
         inputs: list[object],
-        known: Sequence[object] | None,
+        examples: Sequence[object] | None,
     ) -> tuple[GraphVerdict, GraphFn | None]:
-        """Return the verdict, and the compiled graph unless it fails.
+        """Return the verdict, and the compiled graph, or None if the verdict is a failure.
 
-        The graph runs on the inputs `known`; without them it is only compiled.
+        `compiler(module, inputs)` compiles the graph. The result runs on the inputs `examples`; if
+        they are None, the graph is only compiled.
         """
 
         def job() -> tuple[GraphVerdict, GraphFn | None]:
-            """Compile the graph and check it on the inputs `known`."""
+            """Compile the graph and check it on `examples`."""
             try:
                 compiled = compiler(module, inputs)
             except dynamo_control_exceptions():
                 raise
             except Exception as error:
                 return GraphVerdict("raises", describe_raised(error)), None
-            if known is None:
+            if examples is None:
                 return GraphVerdict("unknown"), compiled
             with outside_compilation():
-                return self._compare_with_eager(compiled, known), compiled
+                return self._compare_with_eager(compiled, examples), compiled
 
         if not _can_fork():
             take_back = save_compilation_metrics()
@@ -84,7 +84,7 @@ class GraphTrial:
             return GraphVerdict("raises", describe_raised(error)), None
 
     def check(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
-        """Compare a graph that was compiled before with eager."""
+        """Compare a graph that is already compiled with eager."""
         if not _can_fork():
             return self._compare_with_eager(compiled, inputs)
         return _run_forked(lambda: self._compare_with_eager(compiled, inputs), self._seconds)
@@ -127,7 +127,10 @@ def _run_forked(job: Callable[[], GraphVerdict], seconds: float | None) -> Graph
 
 
 def _verdict_of(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> GraphVerdict:
-    """Return a job's verdict; a crash, a hang or an exception is a failure."""
+    """Return the verdict of a job that ran in a child, or one for how the child ended.
+
+    A crash, a hang or an exception is a failure; a killed child gives "unknown".
+    """
     if outcome.value is not None:
         return outcome.value
     if outcome.status == "signal":
@@ -140,7 +143,10 @@ def _verdict_of(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> Gra
 
 
 def example_inputs(inputs: Sequence[object]) -> list[object] | None:
-    """Return the inputs with symbols replaced by their hints; None if some are unknown."""
+    """Return the inputs with symbolic numbers replaced by their hints.
+
+    None if a symbolic number has no hint or an input is a fake tensor.
+    """
     symbols = (torch.SymInt, torch.SymFloat, torch.SymBool)
     numbers = [hint_of_symbol(thing) if isinstance(thing, symbols) else thing for thing in inputs]
     unknown = (

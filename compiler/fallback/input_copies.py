@@ -11,8 +11,8 @@ import torch
 
 from fullgraph.compiler.private import compute_from_leaf, view_with_bits_of, zero_tensor_like
 
-_LARGER = 4
-"""Up to how many times the size of a tensor its storage is copied as a whole."""
+_MAX_STORAGE_RATIO = 4
+"""A storage more than this many times as large as its only tensor is not copied as a whole."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class InputCopies:
 
     values: tuple[object, ...]
     leaves: tuple[torch.Tensor | None, ...]
-    """For each input the leaf of its gradient; None if it requires none."""
+    """For each input, the leaf that receives its gradient; None if it requires no gradient."""
 
 
 def copy_inputs(inputs: Sequence[object], *, parameters: bool = True) -> InputCopies:
@@ -36,9 +36,9 @@ def copy_inputs(inputs: Sequence[object], *, parameters: bool = True) -> InputCo
         for thing in {id(t): t for t in inputs if isinstance(t, torch.Tensor)}.values()
         if _has_memory(thing)
     )
-    made: dict[int, tuple[object, torch.Tensor | None]] = {}
+    copies: dict[int, tuple[object, torch.Tensor | None]] = {}
     for thing in inputs:
-        if id(thing) in made:
+        if id(thing) in copies:
             continue
         if isinstance(thing, torch.Tensor):
             with torch.inference_mode(thing.is_inference()):
@@ -46,19 +46,23 @@ def copy_inputs(inputs: Sequence[object], *, parameters: bool = True) -> InputCo
                     fresh = thing.detach()
                 else:
                     fresh = _copy_without_history(thing, memory, users)
-                made[id(thing)] = _with_history_of(fresh, thing)
+                copies[id(thing)] = _with_history_of(fresh, thing)
         elif isinstance(thing, torch.Generator):
-            made[id(thing)] = thing.clone_state(), None
+            copies[id(thing)] = thing.clone_state(), None
         else:
-            made[id(thing)] = copy.deepcopy(thing), None
-    pairs = [made[id(thing)] for thing in inputs]
+            copies[id(thing)] = copy.deepcopy(thing), None
+    pairs = [copies[id(thing)] for thing in inputs]
     return InputCopies(tuple(value for value, _ in pairs), tuple(leaf for _, leaf in pairs))
 
 
 def _copy_without_history(
     tensor: torch.Tensor, memory: dict[int, torch.UntypedStorage], users: Counter[int]
 ) -> torch.Tensor:
-    """Return a copy without history."""
+    """Return a copy of a tensor's values and strides, without its autograd history.
+
+    `memory` maps the address of a storage to its copy, which tensors that share it share, too.
+    `users` counts the tensors that use each storage, by address.
+    """
     if tensor.is_meta or not _has_memory(tensor):
         if tensor._is_zerotensor():
             return zero_tensor_like(tensor)
@@ -66,7 +70,9 @@ def _copy_without_history(
     storage = tensor.untyped_storage()
     place = storage.data_ptr()
     span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    alone = users[place] == 1 and storage.nbytes() > _LARGER * span * tensor.element_size()
+    alone = users[place] == 1 and storage.nbytes() > (
+        _MAX_STORAGE_RATIO * span * tensor.element_size()
+    )
     if alone:
         storage, offset = _copy_part(tensor, span), 0
     else:
@@ -77,7 +83,7 @@ def _copy_without_history(
 
 
 def _copy_part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
-    """Copy the part of a storage that a tensor occupies, `span` elements."""
+    """Return a copy of the `span` elements of a storage that a tensor occupies."""
     whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     whole.set_(tensor.untyped_storage(), int(tensor.storage_offset()), (span,), (1,))
     return whole.clone().untyped_storage()
@@ -86,7 +92,10 @@ def _copy_part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
 def _with_history_of(
     fresh: torch.Tensor, tensor: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return `fresh` with the class and history of `tensor`, and the leaf of its gradient."""
+    """Return the copy `fresh` with class and history as in `tensor`, and the leaf of its gradient.
+
+    The leaf is None if `tensor` requires no gradient.
+    """
     if isinstance(tensor, torch.nn.Parameter) and type(fresh) is torch.Tensor:
         fresh = torch.nn.Parameter(fresh, tensor.requires_grad)
     elif isinstance(tensor, torch.nn.Buffer):
@@ -100,7 +109,10 @@ def _with_history_of(
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is plain strided memory."""
+    """Return whether a plain tensor, parameter or buffer has elements in strided memory.
+
+    False for other subclasses of Tensor.
+    """
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not isinstance(
         tensor, torch.nn.Buffer
     ):
