@@ -1,4 +1,4 @@
-"""Runs a callable without leaving a trace: forked children, snapshots, captured output."""
+"""Runs a callable and undoes its changes: forked children, snapshots, captured output."""
 
 from fullgraph.compiler.isolation.accelerators import (
     RandomStates,

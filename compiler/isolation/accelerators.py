@@ -21,7 +21,7 @@ class _DeviceModule(Protocol):
 
 
 def random_states() -> RandomStates:
-    """Return the states of the default generators."""
+    """Return the states of the CPU's default generator and those of the initialised devices."""
     module = _initialized_module()
     if module is None or not hasattr(module, "get_rng_state_all"):
         return (torch.get_rng_state(),)
@@ -50,7 +50,7 @@ def synchronize_devices() -> None:
 
 
 def devices_are_usable() -> bool:
-    """Return whether the devices still work: after an illegal memory access none does."""
+    """Return whether the devices still work; an illegal memory access makes them unusable."""
     try:
         synchronize_devices()
     except RuntimeError:
@@ -59,7 +59,7 @@ def devices_are_usable() -> bool:
 
 
 def _initialized_module() -> _DeviceModule | None:
-    """Return the current accelerator's module, such as `torch.cuda`, if it is initialised."""
+    """Return the accelerator's module, such as `torch.cuda`; None if it is not initialised."""
     device = torch.accelerator.current_accelerator()
     module = torch.get_device_module(device) if device is not None else None
     initialized = getattr(module, "is_initialized", bool)()

@@ -19,9 +19,9 @@ from fullgraph.compiler.sources import freeze_inherited_objects
 
 
 def enter_child(parent: int, output: int, cache: str) -> None:
-    """Detach this forked child from its parent.
+    """Detach this forked child from the process `parent`.
 
-    Its output goes to the descriptor `output`, and what its compiler builds to the folder `cache`.
+    The child prints to the descriptor `output`, and its compiler builds in the folder `cache`.
     """
     _detach_from(parent)
     _replace_streams(output)
@@ -31,7 +31,7 @@ def enter_child(parent: int, output: int, cache: str) -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when its parent exits; exit if it has already."""
+    """Make the kernel kill this process when `parent` exits; exit now if it already has."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         os._exit(1)
@@ -64,7 +64,7 @@ def _replace_streams(output: int) -> None:
 
 
 def _reset_compiler(cache: str) -> None:
-    """Use one thread, none of the parent's compiled code, and files in `cache` only."""
+    """Reset Dynamo, use one thread, and make Inductor and Triton write to the folder `cache`."""
     # libgomp's threads are not in the child: a parallel op would wait for them forever
     torch.set_num_threads(1)
     compile_in_process()  # nor is Inductor's pool of processes

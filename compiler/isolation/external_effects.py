@@ -12,7 +12,7 @@ from fullgraph.compiler.private import collective_counts, inductor_cache_dir
 
 
 class ExternalEffects:
-    """Threads, process groups, GPU memory and compile cache, as they were at construction.
+    """State at construction of threads, process groups, GPU memory and Inductor's cache.
 
     Files written, servers called and objects that only C code holds are not detected.
     """
@@ -25,7 +25,7 @@ class ExternalEffects:
         self._start = time.time_ns()
 
     def changes(self) -> tuple[str, ...]:
-        """Return a sentence for each change since construction."""
+        """Return a sentence for each of these that has changed since construction."""
         sentences = []
         names = sorted(t.name for t in set(threading.enumerate()) - self._threads)
         if names:
@@ -49,7 +49,7 @@ class ExternalEffects:
 
 
 def _gpu_memory() -> list[tuple[int, int]]:
-    """Return the reserved and the peak bytes of each GPU."""
+    """Return (bytes reserved, peak bytes allocated) for each GPU; [] before CUDA is initialised."""
     if not torch.cuda.is_initialized():
         return []
     gpus = range(torch.cuda.device_count())
@@ -57,7 +57,7 @@ def _gpu_memory() -> list[tuple[int, int]]:
 
 
 def _last_write(folder: str | None) -> int:
-    """Return the time in ns of the last entry added to `folder` or below; 0 if it is missing."""
+    """Return when `folder` or a direct entry of it last changed, in ns; 0 if it is missing."""
     if folder is None or not os.path.isdir(folder):
         return 0
     with os.scandir(folder) as entries:

@@ -17,8 +17,8 @@ from fullgraph.compiler.isolation.snapshots import devices_of
 def choose_process(objects: Sequence[object]) -> tuple[JobProcess, str]:
     """Return where to run a job that uses `objects`, and the reason as a clause.
 
-    A forked child computes its collectives without the other ranks: none of them has to wait, and
-    no two have to do the same.
+    An initialised process group is no obstacle: a forked child computes its collectives without
+    the other ranks.
     """
     if sys.platform != "linux":
         return "process", f"a fork is not safe on {sys.platform}"
@@ -56,10 +56,10 @@ def _has_open_gpu_driver() -> bool:
 
 
 def _has_autograd_threads() -> bool:
-    """Return whether autograd has started a thread for each device.
+    """Return whether autograd has started its device threads.
 
-    The first backward starts them if there are devices; on a CUDA build without a GPU, if that
-    backward runs in AOTAutograd.
+    The first backward starts them if there are devices. On a CUDA build without a GPU, it starts
+    them if it runs in AOTAutograd.
     """
     with contextlib.suppress(OSError):
         for thread in os.listdir("/proc/self/task"):

@@ -31,20 +31,20 @@ T = TypeVar("T")
 
 COMMAND = (sys.executable, "-P", "-m", "fullgraph.compiler.isolation.fork_server_main")
 INDUCTOR = "inductor"
-"""Argument of the command that asks for Inductor to be loaded."""
+"""Argument of `COMMAND` that makes the server load Inductor."""
 READY = b"ready\n"
-"""What the server prints once it listens."""
+"""Line that the server prints when it is ready for requests."""
 _POLL = 0.05
-"""Seconds between checks of whether to stop a child."""
+"""Seconds between calls of `stop()` while a child runs."""
 _NOT_SENT = re.compile("random|streams|environment|folder|sys.path|logg|warnings|threads|config")
-"""Names of process state that each child has of its own, or that is sent separately."""
+"""Pattern for names of process state not to send: each child has its own, or gets it otherwise."""
 _LONG_PATH = 70
-"""Length of a temporary folder's path from which a socket's path may be too long."""
+"""Longest path of the temporary folder, in characters, in which to create the socket."""
 
 
 @dataclass
 class ForkServerConnection:
-    """Where this process finds its fork server; children inherit it."""
+    """Address of this process's fork server; forked children inherit it."""
 
     address: str | None = None
     """Path of the server's socket; None if this process has no server."""
@@ -60,23 +60,23 @@ class ForkRequest:
     """A job for a child of the fork server, and its limits."""
 
     path: list[str]
-    """`sys.path` of the process that asks."""
+    """`sys.path` of the client, the process that sends the request."""
     folder: str
-    """Its current folder."""
+    """The client's current folder."""
     job: bytes
-    """The job with the process state and the compiler settings to apply, packed."""
+    """Serialized tuple of process state, compiler settings and the job."""
     seconds: float | None
     memory: int | None
     cache: str | None
 
 
 def has_fork_server() -> bool:
-    """Return whether a fork server forks on behalf of this process."""
+    """Return whether this process has a fork server, which forks in its place."""
     return CONNECTION.address is not None
 
 
 def leave_fork_server() -> None:
-    """In a child of the fork server, fork later children directly from this process."""
+    """Fork later children from this process, a child of the fork server, without the server."""
     CONNECTION.address = None
 
 
@@ -84,8 +84,9 @@ def leave_fork_server() -> None:
 def running_fork_server(*modules: str, inductor: bool) -> Iterator[None]:
     """Start a fork server for this process, and stop it after the block.
 
-    The server imports `modules`, and Inductor if asked, so that its children need not; importing
-    them must not initialise a device. Raises FullgraphError if the server does not start.
+    The server imports `modules`, and Inductor if `inductor` is True, so that its children need not
+    import them again. The imports must not initialise a device. Raises FullgraphError if the
+    server does not start.
     """
     short = "/tmp" if len(tempfile.gettempdir()) > _LONG_PATH else None
     with CONNECTION.lock, tempfile.TemporaryDirectory(prefix="fullgraph-", dir=short) as folder:
@@ -160,7 +161,10 @@ def begin_in_fork_server(
 
 
 def _unpickle_outcome(outcome: JobOutcome[object]) -> JobOutcome[Any]:
-    """Unpickle value and error, which the server passes on as bytes: it need not import them."""
+    """Return an outcome with its value and error unpickled.
+
+    The server forwards both as bytes, so that it need not import their classes.
+    """
     value, error = outcome.value, outcome.error
     try:
         value = pickle.loads(value) if isinstance(value, bytes) else value

@@ -39,11 +39,14 @@ from fullgraph.compiler.private import (
 )
 
 _IMPORT_LESS = "FULLGRAPH_FORK_SERVER_IMPORTS_LESS"
-"""Environment variable of a server whose predecessor initialised a device by its imports."""
+"""Environment variable that makes the server import less, set if imports initialise a device."""
 
 
 def serve(address: str, parent: str, compiler: str, *modules: str) -> None:
-    """Fork a child for each request at `address`, until the process `parent` exits."""
+    """Fork a child for each request at `address`, until the process `parent` exits.
+
+    `address` is the path of a socket. `compiler` is `INDUCTOR` or "".
+    """
     end_with_parent(int(parent))
     tempfile.tempdir = os.path.dirname(address)  # the client removes what is left there
     compile_in_process()  # starts no pool of processes
@@ -66,7 +69,7 @@ def _fork_for(request: ForkRequest, connection: Connection) -> None:
     """Fork a child in this thread, and forward its messages from another thread."""
 
     def on_message(message: object) -> None:
-        _send_message(connection, True, message)
+        _send(connection, True, message)
 
     pause_openmp()
     try:
@@ -81,25 +84,25 @@ def _fork_for(request: ForkRequest, connection: Connection) -> None:
         )
     except OSError as error:
         outcome = JobOutcome[object]("raised", "fork", 0.0, error=describe_exception(error))
-        _send_message(connection, False, outcome)
+        _send(connection, False, outcome)
         return
     threading.Thread(target=_send_outcome, args=(connection, wait), daemon=True).start()
 
 
 def _send_outcome(connection: Connection, wait: Callable[[], JobOutcome[object]]) -> None:
-    """Wait for a job and send its outcome, as a message or an exception."""
+    """Wait for a job to end, and send its outcome to the client."""
     with connection:
-        _send_message(connection, False, replace(wait(), messages=()))
+        _send(connection, False, replace(wait(), messages=()))
 
 
-def _send_message(connection: Connection, message: bool, content: object) -> None:
-    """Send a message to the client; ignore that the client is gone."""
+def _send(connection: Connection, is_message: bool, content: object) -> None:
+    """Send a message or an outcome to the client; do nothing if the client is gone."""
     with contextlib.suppress(OSError):  # the client is gone
-        connection.send_bytes(pickle.dumps((message, content)))
+        connection.send_bytes(pickle.dumps((is_message, content)))
 
 
 def _run(request: ForkRequest, emit: Emit) -> object:
-    """In the child: take over the client's state, then run its job."""
+    """Set the client's state in this child, then run its job and return the result."""
     sys.path[:] = request.path
     sys.modules["__main__"] = types.ModuleType("__main__")  # for definitions of the client's
     os.chdir(request.folder)
@@ -115,10 +118,10 @@ def _run(request: ForkRequest, emit: Emit) -> object:
 
 
 def _preload(modules: Iterable[str], inductor: bool) -> None:
-    """Load the modules, Dynamo and perhaps Inductor without initialising a device.
+    """Load the modules, Dynamo and, with `inductor`, Inductor without initialising a device.
 
-    Without a device Dynamo and Inductor also compile something. If an import initialises a device,
-    a new process that imports less replaces this one.
+    On a machine without an accelerator, Dynamo and Inductor also compile a tiny function. If an
+    import initialises a device, a new process that imports less replaces this one.
     """
     for module in modules:
         importlib.import_module(module)

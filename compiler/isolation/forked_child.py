@@ -36,12 +36,12 @@ from fullgraph.compiler.isolation.process_memory import process_memory
 T = TypeVar("T")
 
 Emit = Callable[[object], None]
-"""Sends plain data out of a running job."""
+"""Function by which a running job sends a value that can be pickled to the parent."""
 Job = Callable[[Emit], T]
 
 
 _HEADER = struct.Struct("!cQ")
-"""Kind and length of the pickled bytes that follow."""
+"""Header in the pipe: kind of the pickled bytes that follow, and their number."""
 _MESSAGE, _VALUE, _ERROR = b"m", b"v", b"e"
 _CHUNK = 1 << 20
 _POLL = 0.05
@@ -61,8 +61,9 @@ def run_forked(
 ) -> JobOutcome[T]:
     """Run `job` in a forked child for at most `seconds` of wall time.
 
-    Inductor builds in the folder `cache`, else in a temporary one. Whatever ends this call, a
-    KeyboardInterrupt or an exception of `on_message` too, kills the child and its processes.
+    Inductor builds in the folder `cache`; None means a temporary one. `on_message` receives what
+    the job emits. When this call returns or raises, for example KeyboardInterrupt, the child and
+    the processes that it started are killed.
     """
     child: ForkedChild[T] = ForkedChild()
     try:
@@ -84,10 +85,10 @@ def begin_forked(
 ) -> Callable[[], JobOutcome[T]]:
     """Fork a child that runs `job`; return a function that waits for its outcome.
 
-    The child and what it starts may allocate `memory` bytes more than the child has at its start.
-    When `stop()` is true the child ends as if its time were over. `load` reads the pickled
-    messages, value and error. Call the returned function once, in any thread; but fork in the
-    thread that works with torch, since a fork in another could copy a lock that is held.
+    The child and the processes that it starts may allocate `memory` bytes more than the child has
+    at its start. If `stop()` returns True, the child is killed as if its time were over. `load`
+    unpickles messages, value and error. Call the returned function once, in any thread. Call
+    `begin_forked` in the thread that uses torch: a fork in another could copy a lock that is held.
     """
     child: ForkedChild[T] = ForkedChild(load)
     try:
@@ -99,7 +100,7 @@ def begin_forked(
 
 
 class ForkedChild(Generic[T]):
-    """The parent's end of a forked child."""
+    """A forked child, as its parent sees it."""
 
     def __init__(self, load: Callable[[bytearray], object] = pickle.loads) -> None:
         self._load = load
@@ -112,10 +113,10 @@ class ForkedChild(Generic[T]):
         self._pid: int | None = None
         self._exit_code: int | None = None
         self._pipes: list[int] = []
-        """For reading: what the job emits, then what it prints."""
+        """Descriptors to read from: of what the job emits, then of what it prints."""
 
     def start(self, job: Job[T], cache: str | None) -> None:
-        """Fork the child."""
+        """Fork the child, which runs `job`; Inductor builds in `cache` or a temporary folder."""
         self._start = time.monotonic()
         self._folder = tempfile.mkdtemp(prefix="fullgraph-")
         flush_streams()  # else the child would write the same again
@@ -145,7 +146,7 @@ class ForkedChild(Generic[T]):
         stop: Callable[[], bool] = _never,
         on_message: Emit | None = None,
     ) -> JobOutcome[T]:
-        """Return the outcome, once the result has arrived or the child is gone or killed."""
+        """Wait until the child sends its result, exits or exceeds a limit; return the outcome."""
         deadline = None if seconds is None else self._start + seconds
         try:
             status = self._listen(deadline, on_message, memory, stop)
@@ -177,7 +178,10 @@ class ForkedChild(Generic[T]):
         memory: int | None,
         stop: Callable[[], bool],
     ) -> JobStatus:
-        """Receive from the child; return "ok", or the first limit that it exceeds."""
+        """Read what the child sends until it ends; return "ok", or the limit that it exceeds.
+
+        A limit is "timeout", also if `stop()` returns True, or "memory".
+        """
         assert self._pid is not None
         limit = memory and memory + process_memory(self._pid)
         measured = time.monotonic()
@@ -222,7 +226,7 @@ class ForkedChild(Generic[T]):
             self._exit_code = os.waitstatus_to_exitcode(status)
 
     def _make_outcome(self, status: JobStatus, seconds: float) -> JobOutcome[T]:
-        """Return how the child ended, with its messages and its output."""
+        """Return the outcome of a child that ended with `status` after `seconds`."""
         shared: dict[str, Any] = {
             "where": "fork",
             "seconds": seconds,
@@ -256,7 +260,7 @@ class ForkedChild(Generic[T]):
             return True
 
     def _read(self, descriptor: int, on_message: Emit | None, wait: bool = True) -> bool:
-        """Read what the pipe holds; return whether there may be more."""
+        """Read once from a pipe; return False if it is closed, or empty and not `wait`."""
         try:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
@@ -269,7 +273,7 @@ class ForkedChild(Generic[T]):
         return bool(data)
 
     def _parse(self, on_message: Emit | None) -> None:
-        """Take complete messages and the result out of the bytes read so far."""
+        """Parse complete messages and the result from the bytes read so far."""
         while len(self._unread) >= _HEADER.size:
             kind, length = _HEADER.unpack_from(self._unread)
             if len(self._unread) < _HEADER.size + length:
@@ -288,7 +292,10 @@ class ForkedChild(Generic[T]):
 
 
 def _run_child(job: Job[object], emit_to: int, print_to: int, parent: int, cache: str) -> NoReturn:
-    """Run `job` in the child and exit; never return into the parent's code."""
+    """Run `job` in the child and exit, so that the child never runs the parent's code.
+
+    The job emits to the descriptor `emit_to`, and prints to `print_to`.
+    """
     try:
         with os.fdopen(emit_to, "wb") as pipe:
             lock = threading.Lock()

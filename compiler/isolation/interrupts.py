@@ -1,4 +1,4 @@
-"""Ctrl-C and time limits around code that must not, or must, be interrupted."""
+"""Defers Ctrl-C for code that must not be interrupted, and limits the time of other code."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from types import FrameType
 
 
 class TimeLimitExceeded(BaseException):
-    """The wall time that `time_limit` allowed is over."""
+    """Raised in the block of `time_limit` when its wall time is over."""
 
 
 @contextlib.contextmanager
 def deferred_interrupts() -> Iterator[None]:
     """Defer Ctrl-C to the end of the block.
 
-    A signal mask would not do: another thread could receive the signal.
+    This does not use a signal mask, because another thread could receive the signal.
     """
     before = signal.getsignal(signal.SIGINT)
     if not _is_main_thread() or before is None:
@@ -43,8 +43,8 @@ def can_limit_time() -> bool:
 def time_limit(seconds: float | None) -> Iterator[None]:
     """Raise TimeLimitExceeded in the block after `seconds`, then every second until it ends.
 
-    The program's own alarm is set again afterwards with the time it has left. Does nothing unless
-    `can_limit_time()`.
+    If the program has set an alarm, it is set again afterwards with its remaining time. Does
+    nothing if `seconds` is None or `can_limit_time()` is False.
     """
     if seconds is None or not can_limit_time():
         yield

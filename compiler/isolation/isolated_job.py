@@ -1,7 +1,7 @@
-"""Runs a callable of the user's without leaving a trace of it.
+"""Runs a callable of the user's and keeps none of its changes.
 
-On CPU it runs in a forked child, which cannot change anything of the user's. If a fork is not safe
-it runs in this process, and what it changed is restored.
+On CPU it runs in a forked child, which cannot change the user's objects. If a fork is not safe, it
+runs in this process, and what it changed is restored.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def run_isolated(
 ) -> JobOutcome[T]:
     """Run `job(emit)` isolated, and return how it ended.
 
-    `objects` is what the job uses: what is restored after a run in this process, and what
-    `choose_process` looks at if `where` is None. `emit(value)` sends plain data to `on_message`
-    and to `JobOutcome.messages` at once, so that a crash loses none of it. The result of the job
-    must be plain data too; both arrive as copies.
+    `objects` are the objects that the job uses. They are restored after a run in this process, and
+    decide where the job runs if `where` is None (`choose_process`). `emit(value)` sends a value to
+    `on_message` and to `JobOutcome.messages` at once, so a later crash does not lose it. These
+    values and the job's result must be picklable; they arrive as copies.
 
-    The job has `seconds` of wall time; in this process only code that returns to Python's main
-    thread can be stopped. Forked children share what Inductor builds in the folder `cache`, else
-    each has its own. Raises KeyboardInterrupt and the exceptions of `on_message`, after everything
-    is restored.
+    The job has `seconds` of wall time. In this process, a job that does not return to Python code
+    in the main thread cannot be stopped. Forked children build Inductor's kernels in the folder
+    `cache`; with None, each has its own folder. Raises KeyboardInterrupt and the exceptions of
+    `on_message`, after everything is restored.
     """
     if (where or choose_process(objects)[0]) == "process":
         return _run_in_process(job, objects, seconds, on_message)
@@ -88,7 +88,7 @@ def run_isolated_together(
     where: JobProcess,
     seconds: float | None = None,
 ) -> list[JobOutcome[T]]:
-    """Run each job as `run_isolated` does: all at the same time where they are forked children."""
+    """Run each job as `run_isolated` does; forked children all run at the same time."""
     if where == "process":
         return [run_isolated(job, objects=objects, seconds=seconds, where=where) for job in jobs]
     cancelled = threading.Event()
@@ -104,9 +104,9 @@ def run_isolated_together(
 
 
 def process_with_own_memory() -> JobProcess:
-    """Return where to run a job that needs this process's memory unchanged.
+    """Return where to run a job that must leave the memory of the user's process unchanged.
 
-    A process that has a fork server is already a child of it, and runs the job itself.
+    That is a forked child. A process with a fork server is a child already: it runs the job itself.
     """
     return "process" if has_fork_server() else "fork"
 

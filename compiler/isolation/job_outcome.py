@@ -1,4 +1,4 @@
-"""How an isolated job ended, as plain values."""
+"""Outcome of an isolated job: result, messages, error, output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JobError:
     module: str
     message: str
     traceback: str
-    """As Python prints it, from the job down; "" if there is none."""
+    """As Python prints it, from the job's frame inwards; "" if there is none."""
     exception: BaseException | None = None
     """A copy without traceback; None if the exception cannot be pickled."""
 
@@ -44,14 +44,15 @@ class JobOutcome(Generic[T_co]):
     signal: str | None = None
     """"SIGSEGV", "SIGABRT" …, if `status` is "signal"."""
     output: str = ""
-    """What the job wrote to stdout and stderr, from C and C++ too. Of more than a megabyte the
-    middle is cut out."""
+    """Text that the job wrote to stdout and stderr, also from C and C++.
+
+    If it is longer than a megabyte, the middle is left out."""
     unrestored: tuple[str, ...] = ()
-    """What could not be restored, one sentence each."""
+    """A sentence for each change of the job that could not be restored."""
 
 
 def describe_exception(exception: BaseException, *, outer_frames: int = 0) -> JobError:
-    """Return `exception` as a value, without the `outer_frames` outermost traceback frames."""
+    """Return `exception` as a JobError, without the `outer_frames` outermost traceback frames."""
     frames = exception.__traceback__
     for _ in range(outer_frames):
         frames = frames.tb_next if frames is not None else None
@@ -67,7 +68,7 @@ def describe_exception(exception: BaseException, *, outer_frames: int = 0) -> Jo
 
 
 def _copy_exception(exception: BaseException) -> BaseException | None:
-    """Return `exception` pickled and unpickled; None if its type changes on the way."""
+    """Return a copy of `exception` made by pickling; None if that fails or changes its type."""
     try:
         copy: BaseException = pickle.loads(pickle.dumps(exception))
     except Exception:
@@ -76,7 +77,7 @@ def _copy_exception(exception: BaseException) -> BaseException | None:
 
 
 def pickle_plain(value: object, what: str) -> bytes:
-    """Return `value` pickled. Raises TypeError, which names `what`, if it cannot be pickled."""
+    """Return `value` pickled. Raises TypeError if that fails; the message calls it `what`."""
     try:
         return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:

@@ -50,13 +50,13 @@ class FoundPart:
     """A state part, and its state when the walk reached it."""
 
     expression: str
-    """How to reach it in Python."""
+    """Python expression for the object: "Net._modules['layers']"."""
     part: StatePart[object]
     state: object
 
     @property
     def path(self) -> str:
-        """Readable path: "Net.layers.0.weight"."""
+        """Path of the object for people: "Net.layers.0.weight"."""
         return _readable_path(self.expression)
 
 
@@ -64,7 +64,7 @@ class ObjectWalk:
     """Iterator over the parts of everything reachable from `objects`, each object once."""
 
     def __init__(self, objects: Sequence[object], *, memory: bool = True) -> None:
-        """With `memory` the walk reads the bytes of tensors and arrays too."""
+        """Prepare the walk; without `memory`, it skips the elements of tensors and arrays."""
         self._memory = memory
         self._indices: dict[int, int] = {}
         self._alive: list[object] = []  # else an id could be reused
@@ -99,11 +99,11 @@ class ObjectWalk:
         return [thing for thing in self._alive if isinstance(thing, types.FunctionType)]
 
     def index_of(self, thing: object) -> int | None:
-        """Return the index of an object in this walk; None if the walk does not follow it."""
+        """Return the index of an object in this walk; None if the walk has not reached it."""
         return self._indices.get(id(thing))
 
     def _add(self, path: str, thing: object) -> None:
-        """Queue an object unless it is atomic or already reached."""
+        """Queue an object, unless it is one of `_ATOMS` or already reached."""
         if isinstance(thing, _ATOMS) or id(thing) in self._indices:
             return
         self._indices[id(thing)] = len(self._indices)
@@ -112,9 +112,9 @@ class ObjectWalk:
 
 
 def references(thing: object) -> list[tuple[str, object]]:
-    """Return the objects that `thing` refers to, each with what it adds to the path.
+    """Return (path suffix, object) for each object that `thing` refers to: (".weight", …).
 
-    Atoms are left out, and what is inside tensors and classes.
+    Numbers, strings and other atoms are left out. [] for tensors and classes.
     """
     if isinstance(thing, torch.Tensor | type):
         return []
@@ -135,14 +135,14 @@ def _readable_path(expression: str) -> str:
 
 
 def _root_expression(number: int, thing: object) -> str:
-    """Return how to name object `number` of the walk: a module's class, a function's name."""
+    """Return the path's first part for object `number`: a module's class, a function's name."""
     if isinstance(thing, torch.nn.Module):
         return type(thing).__name__
     return getattr(thing, "__qualname__", f"objects[{number}]")
 
 
 def _parts(thing: object) -> list[StatePart[Any]]:
-    """Return the parts of `thing`; none if the walk does not follow it."""
+    """Return the parts of `thing`; [] if the walk does not look inside it."""
     if isinstance(thing, torch.Tensor):
         return [TensorPart(thing), *_attribute_parts(thing), _ClassPart(thing)]
     if isinstance(thing, torch.UntypedStorage):
@@ -171,12 +171,12 @@ def _parts(thing: object) -> list[StatePart[Any]]:
 
 
 class _ImmutableItemsPart(parts.ItemsPart):
-    """Items of a container that cannot change."""
+    """Items of a tuple or frozenset, which cannot change."""
 
     kind = "_fixed"
 
     def equal_states(self, one: object, other: object) -> bool:
-        """Return True: the items cannot change."""
+        """Return True, because the items cannot change."""
         return True
 
 
@@ -206,7 +206,7 @@ def _attribute_parts(thing: object) -> list[StatePart[object]]:
 
 
 def _slot_names(kind: type) -> tuple[str, ...]:
-    """Return the names of the slots of classes written in Python."""
+    """Return the names of the slots that `kind` and its bases define in Python."""
     return tuple(
         name
         for one in kind.__mro__
@@ -217,7 +217,10 @@ def _slot_names(kind: type) -> tuple[str, ...]:
 
 
 def _function_parts(function: types.FunctionType) -> list[StatePart[object]]:
-    """Return the parts of a function: defaults, attributes, cells, and globals of the user's."""
+    """Return the parts of a function: defaults, attributes, cells, and, in user code, globals.
+
+    The globals are those that the function uses, also as attributes of the user's modules.
+    """
     found: list[StatePart[Any]] = [
         parts.NamedAttributesPart(function, ("__defaults__", "__kwdefaults__")),
         parts.AttributesPart(function),
@@ -241,7 +244,7 @@ def _global_names(code: types.CodeType) -> frozenset[str]:
 
 
 def _attribute_names(code: types.CodeType) -> frozenset[str]:
-    """Return the attribute and global names that `code` and its inner functions use."""
+    """Return the names that `code` and its inner functions use as attributes or globals."""
     return frozenset(code.co_names).union(*map(_attribute_names, _inner_codes(code)))
 
 
@@ -251,7 +254,10 @@ def _inner_codes(code: types.CodeType) -> list[types.CodeType]:
 
 
 def _wrapped_names(thing: object) -> tuple[str, ...]:
-    """Return the attributes in which a wrapper holds the wrapped object."""
+    """Return the attributes in which a wrapper, such as a method or a partial, holds its objects.
+
+    () for any other object.
+    """
     if isinstance(thing, types.MethodType):
         return "__self__", "__func__"
     if isinstance(thing, functools.partial):
@@ -264,7 +270,10 @@ def _wrapped_names(thing: object) -> tuple[str, ...]:
 
 
 def _getter_part(thing: object) -> StatePart[Any] | None:
-    """Return the part of an object that exposes its state through methods."""
+    """Return the part of an object whose state is read by methods; None for other objects.
+
+    Such objects are random generators, iterators and functions with a cache.
+    """
     if isinstance(thing, torch.Generator):
         return parts.GetterPart(
             thing,
@@ -291,7 +300,7 @@ def _getter_part(thing: object) -> StatePart[Any] | None:
 
 
 def _empty_cache(function: Any, size: int) -> None:
-    """Empty the cache of a function that had none; raise TypeError for one that was in use."""
+    """Restore a function's cache to `size` entries: empty it, or raise TypeError if `size` > 0."""
     if size:
         raise TypeError("the results in a cache cannot be put back")
     function.cache_clear()
@@ -321,7 +330,7 @@ def _is_opaque(kind: type) -> bool:
 
 
 def _is_users(file: str) -> bool:
-    """Return whether `file` is the user's; code from exec counts."""
+    """Return whether `file` holds the user's code; so does the file name of code from exec."""
     return owner_of(file) is Owner.USER or (file.startswith("<") and not file.startswith("<frozen"))
 
 

@@ -18,7 +18,7 @@ _LIMIT = 1 << 20
 
 
 class ClippedText:
-    """Beginning and end of a byte stream of any length, as text."""
+    """Text of a byte stream of which only the beginning and the end are kept."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._head, self._tail = bytearray(), bytearray()
@@ -26,7 +26,7 @@ class ClippedText:
         self._head_limit, self._tail_limit = limit - limit // 4, limit // 4
 
     def feed(self, data: bytes) -> None:
-        """Append `data`."""
+        """Append `data` to the stream."""
         room = max(0, self._head_limit - len(self._head))
         self._head += data[:room]
         self._tail += data[room:]
@@ -34,7 +34,7 @@ class ClippedText:
             self._drop(len(self._tail) - self._tail_limit)
 
     def text(self) -> str:
-        """Return the text, with a line in place of the lines that are cut out."""
+        """Return the text, with one line that says how much is left out of its middle."""
         self._drop(max(0, len(self._tail) - self._tail_limit))
         if not self._dropped_bytes:
             return (self._head + self._tail).decode("utf-8", errors="replace")
@@ -104,7 +104,7 @@ class OutputCapture:
 
     def __init__(self) -> None:
         self.text = ""
-        """What was captured, after `stop`."""
+        """Captured text; "" until `stop`."""
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._undo = contextlib.ExitStack()
 
@@ -130,7 +130,7 @@ class OutputCapture:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Send output to its original destination for the length of the block."""
+        """Send output to its original destination while the block runs."""
         self._release()
         try:
             yield
@@ -153,7 +153,7 @@ def _restore_descriptor(descriptor: int, copy: int | None) -> None:
 
 
 def _duplicate(descriptor: int) -> int | None:
-    """Duplicate `descriptor`; None if it is closed (`python >&-`, a GUI program)."""
+    """Return a duplicate of `descriptor`; None if it is closed (`python >&-`, a GUI program)."""
     try:
         return os.dup(descriptor)
     except OSError:

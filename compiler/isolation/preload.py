@@ -23,14 +23,14 @@ def preload_dynamo() -> None:
 
 @functools.cache
 def preload_dynamic_shapes() -> None:
-    """Do the same as `preload_dynamo` with data-dependent shapes and scalars."""
+    """Compile a tiny function with data-dependent shapes and scalars, as `preload_dynamo` does."""
     compile_tiny("eager", symbols=True)
 
 
 def preload_inductor() -> str:
-    """Compile a tiny function with Inductor; return the folder of the precompiled headers.
+    """Compile a tiny function with Inductor; return `preload_folder()`, now with built headers.
 
-    Raises if Inductor cannot build a kernel.
+    Raises the error of Inductor if it cannot build a kernel.
     """
     _compile_with_inductor()
     return preload_folder()
@@ -43,10 +43,10 @@ def _compile_with_inductor() -> bool:
 
 @functools.cache
 def preload_folder() -> str:
-    """Return a folder for what Inductor builds.
+    """Return a temporary folder for what Inductor builds; later calls return the same one.
 
-    It is removed when this process exits; a forked child leaves its own to whoever removes its
-    temporary files.
+    It is removed when this process exits. A forked child does not remove its folder: its parent
+    removes all temporary files of the child.
     """
     folder = tempfile.mkdtemp(prefix="fullgraph-inductor-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -54,9 +54,10 @@ def preload_folder() -> str:
 
 
 def compiler_environment() -> dict[str, str]:
-    """Return variables that spare a fresh interpreter the probes of the C++ compiler.
+    """Return environment variables with which a new Python process need not probe the compiler.
 
-    They change no result. Empty unless Inductor was preloaded.
+    With them Inductor uses the headers already built and the vector instructions already tested.
+    They change no result. {} if Inductor was not preloaded.
     """
     if not _compile_with_inductor.cache_info().currsize:
         return {}

@@ -35,14 +35,17 @@ def has_process_group() -> bool:
 
 
 def detach_process_groups() -> bool:
-    """In a forked child, continue without the other ranks. Returns whether there was a group."""
+    """Make collectives of this forked child run without the other ranks.
+
+    Returns whether there was a process group.
+    """
     return replace_process_groups()
 
 
 def groups_of_graph(graph: fx.GraphModule) -> tuple[GroupSpec, ...]:
     """Return the groups that functional collectives of a graph and its subgraphs use.
 
-    A group that this process does not have gets one rank.
+    A group that this process does not have is returned with one rank.
     """
     modules = [each for each in graph.modules() if isinstance(each, fx.GraphModule)]
     nodes = (node for module in modules for node in module.graph.nodes)
@@ -89,7 +92,10 @@ def _name_order(group: GroupSpec) -> tuple[bool, int, str]:
 
 
 def _ranks_around(group: GroupSpec, rank: int, size: int) -> str:
-    """Return ranks for a group in which the global `rank` has index `group.rank`."""
+    """Return a list, as source, of `group.size` global ranks with `rank` at index `group.rank`.
+
+    `size` is the number of all ranks.
+    """
     before = [r for r in range(size) if r < rank][: group.rank]
     after = [r for r in range(size) if r > rank][: group.size - 1 - len(before)]
     return str([*before, rank, *after])

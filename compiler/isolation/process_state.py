@@ -26,17 +26,20 @@ from fullgraph.compiler.private import (
 
 @dataclass(frozen=True)
 class ProcessState:
-    """One piece of process state. `read` returns a value that `==` compares and `write` takes."""
+    """One piece of process state, such as the environment.
+
+    `read` returns a value that `==` can compare, and that `write` restores.
+    """
 
     name: str
     read: Callable[[], object]
     write: Callable[[Any], object]
     show: Callable[[Any], str] = repr
-    """Returns a value as text, for a digest."""
+    """Function that returns a value of `read` as text, for a digest."""
 
     @property
     def is_readable(self) -> bool:
-        """Whether this torch has this state, and no other setting contradicts it."""
+        """Whether `read` works: this torch has the state, and no other setting contradicts it."""
         try:
             self.read()
         except Exception:
@@ -45,7 +48,7 @@ class ProcessState:
 
 
 def process_states() -> list[ProcessState]:
-    """Return all readable state; a library that is not loaded has none."""
+    """Return all process state that can be read now, of torch, Python and loaded libraries."""
     return [
         each
         for each in (*_random_states(), *_torch_states(), *_python_states())
@@ -65,7 +68,7 @@ def _random_states() -> Iterator[ProcessState]:
     """Yield the states of random generators: torch's, Python's, NumPy's."""
 
     def device_generators(backend: Any) -> ProcessState:
-        """Return the state of a device's default generators."""
+        """Return the state of the default generators of `backend`, such as torch.cuda."""
         return ProcessState(
             f"{backend.__name__} random numbers",
             lambda: [_to_bytes(state) for state in backend.get_rng_state_all()],
@@ -158,7 +161,7 @@ def _autocast_state(device: str) -> tuple[bool, torch.dtype]:
 
 
 def _set_autocast(device: str, now: tuple[bool, torch.dtype]) -> None:
-    """Set whether autocast is on for a device, and its dtype."""
+    """Restore whether autocast is on for a device, and its dtype."""
     torch.set_autocast_enabled(device, now[0])
     torch.set_autocast_dtype(device, now[1])
 
@@ -224,5 +227,5 @@ def _set_logger_states(was: dict[str, tuple[Any, ...]]) -> None:
 
 
 def _show_logger_states(states: dict[str, tuple[object, ...]]) -> str:
-    """Return logger states as text, without loggers that nobody has configured."""
+    """Return logger states as text, without loggers that have default settings."""
     return repr({name: s for name, s in states.items() if s[0] or any(s[2:])})

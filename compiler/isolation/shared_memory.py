@@ -58,8 +58,8 @@ def _is_device(path: str) -> bool:
 def make_shared_memory_private() -> None:
     """Replace every shared mapping by a private copy at the same address.
 
-    A file that still exists is mapped again, which costs nothing until it is written; anything
-    else is copied. Raises OSError if the kernel refuses.
+    A file that still exists is mapped again, privately, so only the pages written are copied. Any
+    other mapping is copied at once. Raises OSError if the kernel refuses.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     size, flags, address = ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
@@ -86,7 +86,7 @@ def make_shared_memory_private() -> None:
 
 
 def _open(mapping: SharedMapping) -> int | None:
-    """Open the file behind `mapping`; None if it is gone or has been replaced."""
+    """Open the file behind `mapping`; return None if it is gone or has been replaced."""
     try:
         descriptor = os.open(mapping.path, os.O_RDONLY)
     except OSError:

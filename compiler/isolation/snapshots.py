@@ -14,7 +14,10 @@ from fullgraph.compiler.private import DynamoCaches, disable_torch_function
 
 
 class Snapshot:
-    """State of objects and process at one time; tensor copies stay on the device if they fit."""
+    """State of objects and of the process when it was made.
+
+    Copies of tensors are on the tensors' device, or on the CPU if the device is full.
+    """
 
     def __init__(self, objects: Sequence[object]) -> None:
         walk = ObjectWalk(objects)
@@ -23,7 +26,7 @@ class Snapshot:
         self._unread = tuple(walk.unread)
         self._process = [(each, each.read()) for each in process_states()]
         self.codes: tuple[CodeType, ...] = tuple(f.__code__ for f in walk.functions)
-        """Code of the functions reached."""
+        """Code objects of the functions reachable from the objects."""
 
     def restore(self) -> tuple[str, ...]:
         """Restore what changed; return a sentence for each part that could not be restored or read.
@@ -46,7 +49,7 @@ class Snapshot:
         return tuple(dict.fromkeys(failed))
 
     def has_changed(self) -> bool:
-        """Return whether an object has changed or cannot be read; ignore process state."""
+        """Return whether an object has changed or cannot be read; does not look at the process."""
         try:
             return any(found.part.changed(found.state) for found in self._found)
         except Exception:
@@ -56,7 +59,8 @@ class Snapshot:
 def snapshot(objects: Sequence[object]) -> Snapshot:
     """Record `objects`, everything reachable from them, and the state of the process.
 
-    That is random numbers, modes, configuration, environment and logging, but not Dynamo's caches.
+    Process state is random numbers, modes, configuration, environment and logging. Dynamo's caches
+    are not part of it.
     """
     return Snapshot(objects)
 
@@ -68,10 +72,11 @@ def devices_of(objects: Sequence[object]) -> frozenset[str]:
 
 
 def state_digest(objects: Sequence[object]) -> dict[str, str]:
-    """Return a hash of everything that isolation must leave unchanged, by description.
+    """Return a hash of each thing that isolation must leave unchanged, by its description.
 
-    Tensors and arrays are hashed byte by byte, objects by identity within the walk: two digests of
-    the same objects in one process are equal exactly if nothing changed.
+    Tensors and arrays are hashed by their bytes, references by the order in which the walk reaches
+    their objects. In one process, two digests of the same objects are equal if nothing changed,
+    and only then.
     """
     walk = ObjectWalk(objects)
     found = list(walk)
@@ -95,7 +100,7 @@ def _is_view(thing: object) -> bool:
 
 
 def _digest_of(found: FoundPart, walk: ObjectWalk) -> bytes:
-    """Return the content of a part as bytes."""
+    """Return the content of a part, with references to other objects as numbers, as bytes."""
     children = []
     for name, child in found.part.children(found.state):
         number = walk.index_of(child)

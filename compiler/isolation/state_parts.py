@@ -19,7 +19,7 @@ ABSENT = "(absent)"
 """Value of an unbound name and of an empty cell."""
 
 NamedObjects = tuple[tuple[str, object], ...]
-"""Objects, each with what it adds to the path: ".weight", "[3]"."""
+"""(path suffix, object) pairs; a suffix is ".weight" or "[3]"."""
 
 
 class StatePart(Generic[S]):
@@ -40,7 +40,7 @@ class StatePart(Generic[S]):
         raise NotImplementedError
 
     def changed(self, state: S) -> bool:
-        """Return whether the state differs from `state`."""
+        """Return whether the state now differs from `state`, an earlier one."""
         return not self.equal_states(state, self.read())
 
     def equal_states(self, one: S, other: S) -> bool:
@@ -48,16 +48,16 @@ class StatePart(Generic[S]):
         return self.digest_content(one) == self.digest_content(other)
 
     def children(self, state: S) -> Iterable[tuple[str, object]]:
-        """Return the objects in a state, each with what it adds to the path."""
+        """Return (path suffix, object) for each object in a state."""
         return ()
 
     def digest_content(self, state: S) -> bytes:
-        """Return the bytes of a state for a digest, besides its children."""
+        """Return the content of a state, except its children, as bytes for a digest."""
         return b""
 
 
 class NamedPart(StatePart[NamedObjects]):
-    """A part whose state is named objects."""
+    """A part whose state is a tuple of (path suffix, object) pairs."""
 
     def equal_states(self, one: NamedObjects, other: NamedObjects) -> bool:
         """Return whether names are equal and objects identical."""
@@ -66,7 +66,7 @@ class NamedPart(StatePart[NamedObjects]):
         )
 
     def children(self, state: NamedObjects) -> NamedObjects:
-        """The state is the children."""
+        """Return the state: its pairs are the children."""
         return state
 
 
@@ -232,14 +232,14 @@ class CellPart(NamedPart):
 
 
 class GetterPart(StatePart[S]):
-    """State that a getter returns as plain data: of a random generator, of an iterator."""
+    """State that a method returns as data, such as that of a random generator or an iterator."""
 
     kind = "state"
 
     def __init__(
         self, target: object, get: Callable[[], S], put: Callable[[S], object] | None = None
     ) -> None:
-        """Without `put` the state cannot be written."""
+        """Make a part read by `get` and written by `put`; without `put` it cannot be restored."""
         super().__init__(target)
         self._get, self._put = get, put
 
@@ -248,7 +248,7 @@ class GetterPart(StatePart[S]):
         return self._get()
 
     def write(self, state: S) -> None:
-        """Call the setter; raise TypeError without one."""
+        """Call the setter; raise TypeError if there is none."""
         if self._put is None:
             raise TypeError(f"a {type(self.target).__name__} goes one way only")
         self._put(state)
@@ -284,7 +284,7 @@ class ArrayPart(StatePart[object]):
         return ()
 
     def digest_content(self, state: Any) -> bytes:
-        """Return dtype, shape and bytes; the ids of the elements of an object array."""
+        """Return dtype, shape and bytes; for an object array, the ids of the elements."""
         if state.dtype.hasobject:
             return repr([id(item) for item in state.flat]).encode()
         return repr((state.dtype, state.shape)).encode() + state.tobytes()

@@ -18,7 +18,7 @@ class StoragePart(StatePart[torch.Tensor]):
     kind = "memory"
 
     def read(self) -> torch.Tensor:
-        """Return a copy of the bytes, on the CPU where the device has no memory left."""
+        """Return a copy of the bytes; on the CPU if the device has no memory left."""
         view = self._as_bytes()
         try:
             return view.clone()
@@ -26,7 +26,7 @@ class StoragePart(StatePart[torch.Tensor]):
             return view.cpu()
 
     def write(self, state: torch.Tensor) -> None:
-        """Copy the bytes back, after resizing the storage to their number."""
+        """Resize the storage to the length of `state`, and copy its bytes back."""
         if self.target.nbytes() != state.numel():
             self.target.resize_(state.numel())
         self._as_bytes().copy_(state)
@@ -39,7 +39,7 @@ class StoragePart(StatePart[torch.Tensor]):
             return bytes_.set_(self.target)
 
     def changed(self, state: torch.Tensor) -> bool:
-        """Return whether the bytes differ; compare without a copy."""
+        """Return whether the storage's bytes now differ from `state`, without copying them."""
         return not torch.equal(state, self._as_bytes().to(state.device))
 
     def digest_content(self, state: torch.Tensor) -> bytes:
@@ -52,8 +52,9 @@ class TensorMetadata:
     """Everything about a tensor except its values."""
 
     alias: torch.Tensor | None
-    """A detached alias, with the storage, offset, sizes, strides, dtype and device. None for a
-    wrapper subclass."""
+    """A detached tensor with the same storage, offset, sizes, strides, dtype and device.
+
+    None for a wrapper subclass."""
     version: int | None
     requires_grad: bool
     history: object
@@ -106,7 +107,7 @@ class TensorPart(StatePart[TensorMetadata]):
             set_tensor_version(tensor, state.version)
 
     def equal_states(self, one: TensorMetadata, other: TensorMetadata) -> bool:
-        """Return whether numbers and places are equal; history, gradient and hooks identical."""
+        """Return whether two states are equal; history, gradient and hooks must be identical."""
         aliases = one.alias is None or (
             other.alias is not None and _same_place(one.alias, other.alias)
         )
