@@ -1,1 +1,1 @@
-"""Stages after capture, each a function from one plain value to the next."""
+"""Stages after capture, as models: functions of recorded values that compile nothing."""

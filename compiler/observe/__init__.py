@@ -1,4 +1,4 @@
-"""Values that expressions have in eager, and the source nodes that are instrumented."""
+"""Records the values of expressions in an eager run, by instrumenting source nodes."""
 
 from fullgraph.compiler.observe.functions import (
     FunctionValues,

@@ -1,4 +1,4 @@
-"""Values of all expressions of the functions around given places, from one eager run."""
+"""Values of all expressions of the functions around given positions, from one eager run."""
 
 from __future__ import annotations
 
@@ -27,26 +27,28 @@ from fullgraph.compiler.sources import (
 
 @dataclass(frozen=True)
 class FunctionValues:
-    """Values of a run by position of their expression; plain data."""
+    """Summaries of the values of one run, by position of the expression; can be pickled."""
 
     values: dict[Position, ValueSummary] = field(default_factory=dict)
     raised: str | None = None
     """Exception that ended the run early, as "ValueError: text"."""
 
     def at(self, position: Position) -> ValueSummary | None:
-        """Return the values of the expression at `position`; None if there are none."""
+        """Return the values of the expression at `position`; None if none were recorded."""
         return self.values.get(replace(position, function=""))
 
     def evaluate(self, term: Term) -> ValueSummary | None:
-        """Return the facts of a term, evaluated on meta tensors; None if unknown."""
+        """Return the facts of a term, computed on meta tensors; None if they are unknown."""
         return evaluate_on_meta(term)
 
 
 def observe_functions(run: Callable[[], object], places: Iterable[Position]) -> FunctionValues:
     """Run the user's code once in eager, and record the values of its expressions.
 
-    Recorded are the functions around `places` and those of the same file that they call. Evaluation
-    order, results and exceptions are those of the plain code. Call this in isolation."""
+    This records the outermost function around each of `places`, and the functions of the same file
+    that it calls. Evaluation order, results and exceptions stay those of the original code. Call
+    this in isolation: the run has side effects.
+    """
     recorders: dict[Position, SummaryRecorder] = {}
     edits: list[FunctionEdit] = []
     for source, function in _functions_around(places):
@@ -62,13 +64,15 @@ def observe_functions(run: Callable[[], object], places: Iterable[Position]) -> 
 
 
 def observe_called_functions(run: Callable[[], object]) -> FunctionValues:
-    """Run the user's code twice in eager, and record the values in all functions that it called.
+    """Run the user's code twice in eager, and record the values in all functions that it calls.
 
-    Functions of torch and of Python are left out. Call this in isolation."""
+    The first run finds the functions; those of torch and Python are left out. Call this in
+    isolation: the runs have side effects.
+    """
     called: dict[CodeType, None] = {}
 
     def note_call(frame: FrameType, event: str, _argument: object) -> None:
-        """Note the code of a called function."""
+        """Add the code object of a called function to `called`."""
         if event == "call":
             called[frame.f_code] = None
 
@@ -83,7 +87,7 @@ def observe_called_functions(run: Callable[[], object]) -> FunctionValues:
 
 
 def _functions_around(places: Iterable[Position]) -> Iterator[tuple[Source, FunctionNode]]:
-    """Yield the outermost function around each place, and those of its file that it calls."""
+    """Yield the outermost function around each place, and the functions of its file it calls."""
     done: set[tuple[str, int]] = set()
     for place in places:
         source = read_source(place.file)
@@ -119,9 +123,9 @@ def _called_functions(source: Source, function: FunctionNode) -> Iterator[Functi
 
 
 def recordable_expressions(node: ast.AST, callees: bool = True) -> Iterator[ast.expr]:
-    """Yield the expressions inside a function or module that a recording call can wrap.
+    """Yield the expressions inside a function or module that can be wrapped in a recording call.
 
-    Without `callees`, the `f` of `f(x)` and the bound method of `a.f(x)` are left out.
+    Without `callees`, `f` in `f(x)` and `a.f` in `a.f(x)` are left out.
     """
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -150,7 +154,7 @@ def recordable_expressions(node: ast.AST, callees: bool = True) -> Iterator[ast.
 
 
 def _can_wrap(node: ast.expr) -> bool:
-    """Return whether `node` can be wrapped in a call that returns its argument."""
+    """Return whether `node` can be replaced by a call `f(node)` that returns its argument."""
     if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return False
     if isinstance(node, ast.Tuple) and any(isinstance(item, ast.Slice) for item in node.elts):

@@ -11,15 +11,15 @@ from fullgraph.compiler.sources import FunctionNode, Source, read_source
 
 
 class NodeUse(StrEnum):
-    """Use that the surrounding code makes of an expression."""
+    """Use that the surrounding code makes of an expression, or kind of a statement."""
 
     VALUE = "value"
     TRUTH = "truth"
-    """Nothing but its truth is used: a test, or an operand of `not`."""
+    """Only its truth value is used: a condition, or an operand of `not`."""
     OPERAND = "operand"
-    """Its truth is used and perhaps itself: an operand of `and` or `or`."""
+    """An operand of `and` or `or`: its truth value is used, and it may be the result."""
     INDEX = "index"
-    """A number: a bound of a slice, the subject of `match`."""
+    """A bound of a slice, or the subject of `match`; usually a number."""
     ITERATE = "iterate"
     """It is iterated over or unpacked."""
     ENTER = "enter"
@@ -27,12 +27,12 @@ class NodeUse(StrEnum):
     STORE = "store"
     """A statement that stores into an object, or deletes from it."""
     BIND = "bind"
-    """A statement that gives names a value: a class, an import, `n += …`."""
+    """A statement that assigns names: a class, an import, `n += …`."""
 
 
 @dataclass(frozen=True)
 class InstrumentedNode:
-    """Expression or statement, and its use; `names` are those that a BIND assigns."""
+    """Expression or statement to instrument; `names` are assigned by it if its use is BIND."""
 
     at: Position
     use: NodeUse
@@ -41,15 +41,15 @@ class InstrumentedNode:
 
 
 class NotInstrumentable(Exception):
-    """Place that cannot be instrumented; the message is a clause that gives the reason."""
+    """Raised for a position that cannot be instrumented; the message is the reason, a clause."""
 
 
 def nodes_to_instrument(position: Position) -> tuple[InstrumentedNode, ...]:
-    """Return the nodes to instrument at a break, in source order; never empty.
+    """Return the nodes to instrument at a graph break's position, in source order; never empty.
 
-    Raises NotInstrumentable with the reason. The positions of Dynamo's instructions
-    that are not expressions (a test that is a plain name is located at its whole `if`) are
-    resolved as CPython's compiler made them.
+    The position may be that of a whole statement: CPython locates the jump on a condition that is
+    a plain name at the whole `if`. Then the nodes are the expressions of the statement that the
+    instruction reads. Raises NotInstrumentable.
     """
     source = read_source(position.file)
     if source is None:
@@ -73,7 +73,7 @@ def nodes_to_instrument(position: Position) -> tuple[InstrumentedNode, ...]:
 
 
 def _node_at(source: Source, position: Position) -> ast.AST | None:
-    """Return the node at a position; some versions of torch omit its end line."""
+    """Return the node at a position, also at one without an end line; None if there is none."""
     return source.node(position) or source.node(replace(position, end_line=None))
 
 
@@ -152,7 +152,7 @@ def _nodes_of_expression(source: Source, node: ast.expr, function: str) -> NodeU
 
 
 def _nodes_of_target(source: Source, node: ast.expr) -> NodeUses:
-    """Return the node whose value an assignment target stores, unpacks or iterates over."""
+    """Return the node to instrument for an assignment target: its value, iterable or statement."""
     around = source.parents[node]
     while isinstance(around, ast.Tuple | ast.List | ast.Starred):
         node, around = around, source.parents[around]
@@ -172,7 +172,7 @@ def _nodes_of_target(source: Source, node: ast.expr) -> NodeUses:
 
 
 def _condition_operands(test: ast.expr) -> NodeUses:
-    """Return the operands of `and`, `or` and `not` whose truth values decide a condition."""
+    """Return the innermost operands of `and`, `or` and `not` in a condition, or the condition."""
     match test:
         case ast.BoolOp():
             return [piece for operand in test.values for piece in _condition_operands(operand)]
@@ -202,7 +202,7 @@ def _ancestor_of_kind(source: Source, node: ast.AST, kind: type[ast.AST]) -> ast
 
 
 def _describe_function(node: FunctionNode) -> str:
-    """Return why a whole function cannot be instrumented."""
+    """Return the reason why a position at a whole function cannot be instrumented."""
     yields = any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
     if isinstance(node, ast.AsyncFunctionDef):
         return "it is a whole coroutine function"
@@ -210,7 +210,7 @@ def _describe_function(node: FunctionNode) -> str:
 
 
 def _bound_names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
-    """Return the names that a statement binds: of `x += 1`, a class or an import."""
+    """Return the names that `x += 1`, a class or an import binds; () for other nodes."""
     match node:
         case ast.AugAssign(target=ast.Name(id=name)) | ast.ClassDef(name=name):
             return (name,)
@@ -220,7 +220,7 @@ def _bound_names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
 
 
 def subexpressions(position: Position, depth: int = 2) -> tuple[InstrumentedNode, ...]:
-    """Return the subexpressions of the expression at a position, `depth` levels down."""
+    """Return the operands of the node at a position, their operands, and so on: `depth` levels."""
     source = read_source(position.file)
     node = _node_at(source, position) if source else None
     if source is None or node is None:
@@ -240,7 +240,7 @@ def subexpressions(position: Position, depth: int = 2) -> tuple[InstrumentedNode
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:
-    """Return the direct operands of an expression that a recording call can wrap."""
+    """Return the direct operands of a node that can be wrapped in a recording call."""
     match node:
         case ast.Call():
             inner: list[ast.expr | None] = [*node.args, *(word.value for word in node.keywords)]
@@ -289,7 +289,10 @@ def _contains_slice(node: ast.expr | None) -> bool:
 
 
 def condition_around(position: Position) -> InstrumentedNode | None:
-    """Return the condition around an expression: `x.item() > 0` for its `x.item()`."""
+    """Return the condition that contains an expression: `x.item() > 0` for its `x.item()`.
+
+    None if no condition contains it, or one with `:=`.
+    """
     source = read_source(position.file)
     node = source.node(position) if source else None
     while source is not None and isinstance(node, ast.expr) and not isinstance(node, ast.Lambda):
@@ -303,8 +306,10 @@ def condition_around(position: Position) -> InstrumentedNode | None:
 
 
 def context_managers_at(position: Position) -> tuple[Position, ...]:
-    """Return the positions of the context expressions of the `with` at `position`; () if there is
-    none."""
+    """Return the positions of the context expressions of the `with` at `position`.
+
+    () if there is no `with`.
+    """
     source = read_source(position.file)
     node = _node_at(source, position) if source else None
     if source is None or node is None:
@@ -316,8 +321,11 @@ def context_managers_at(position: Position) -> tuple[Position, ...]:
     return tuple(source.position(item.context_expr, position.function) for item in node.items)
 
 
-def branch_runs_code(position: Position, side: bool) -> bool:
-    """Return whether the `side` branch of a condition may run code that the other one does not."""
+def branch_runs_code(position: Position, truth: bool) -> bool:
+    """Return whether one branch of the condition at `position` may run code that the other skips.
+
+    The branch is the one taken if the condition's truth value is `truth`.
+    """
     source = read_source(position.file)
     node: ast.AST | None = source.node(position) if source else None
     if source is None or node is None:
@@ -325,17 +333,17 @@ def branch_runs_code(position: Position, side: bool) -> bool:
     for around in source.ancestors(node):
         match around:
             case ast.UnaryOp(op=ast.Not()):
-                side = not side
+                truth = not truth
             case ast.BoolOp():
                 return not isinstance(_ancestor_of_kind(source, around, ast.stmt), ast.Assert)
             case ast.If():
-                arm = around.body if side else around.orelse
+                branch = around.body if truth else around.orelse
                 leaves = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-                if not arm:
+                if not branch:
                     return isinstance(around.body[-1], leaves)
-                return not (len(arm) == 1 and isinstance(arm[0], ast.Raise | ast.Pass))
+                return not (len(branch) == 1 and isinstance(branch[0], ast.Raise | ast.Pass))
             case ast.IfExp():
-                value = around.body if side else around.orelse
+                value = around.body if truth else around.orelse
                 return not isinstance(value, ast.Constant | ast.Name | ast.Attribute)
             case ast.While() | ast.comprehension():
                 return True

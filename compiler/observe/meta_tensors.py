@@ -1,4 +1,4 @@
-"""Facts of symbolic expressions, evaluated on meta tensors."""
+"""Facts of an `Expression` (`compiler.facts`), computed on meta tensors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from fullgraph.compiler.observe.summaries import SummaryRecorder
 
 
 class UnknownValue(Exception):
-    """The facts do not determine a value."""
+    """Raised if the facts do not determine a value."""
 
 
 def evaluate_on_meta(term: Term) -> ValueSummary | None:
-    """Return the facts of a term's value; None if unknown, or no tensor, number or text."""
+    """Return the facts of a term's value; None if they are unknown.
+
+    They are also unknown if the value is not a tensor, number, string or None.
+    """
     try:
         value = _value_of(term)
     except Exception:  # torch rejects these operands: unknown
@@ -30,7 +33,10 @@ def evaluate_on_meta(term: Term) -> ValueSummary | None:
 
 
 def _value_of(term: Term) -> Any:
-    """Return a value with the facts of a term. Raises UnknownValue, or what torch raises."""
+    """Return a value that has the facts of a term; a tensor is on the meta device.
+
+    Raises UnknownValue, or what torch raises for the operands.
+    """
     match term:
         case ValueSummary():
             return _make_value(term)
@@ -44,7 +50,7 @@ def _value_of(term: Term) -> Any:
 
 
 def _make_value(seen: ValueSummary) -> object:
-    """Return a value with these facts. Raises UnknownValue if they vary."""
+    """Return a value with these facts. Raises UnknownValue if the expression had several."""
     if seen.is_tensor and len(seen.dtypes) == len(seen.shapes) == 1:
         tensor = seen.tensors[0]
         if tensor.layout == "strided":
@@ -57,7 +63,7 @@ def _make_value(seen: ValueSummary) -> object:
 
 
 def _torch_constant(qualified: str) -> torch.dtype | float:
-    """Return a dtype or constant of torch."""
+    """Return the dtype or float that a name such as "torch.pi" means. Raises UnknownValue."""
     value = getattr(torch, qualified.removeprefix("torch."), None)
     if not isinstance(value, torch.dtype | float):
         raise UnknownValue
@@ -65,7 +71,7 @@ def _torch_constant(qualified: str) -> torch.dtype | float:
 
 
 def _apply(called: str, operands: list[Any], keywords: dict[str, Any]) -> object:
-    """Return the result of an operator; random ones leave the generators as they are."""
+    """Return the result of the operator `called`; random generators stay as they are."""
     if called == "list":
         return operands
     if called == "getattr":
@@ -85,7 +91,7 @@ def _apply(called: str, operands: list[Any], keywords: dict[str, Any]) -> object
 
 
 def _attribute(base: object, name: str) -> object:
-    """Return an attribute of a tensor or of the limits of a dtype."""
+    """Return an attribute of a tensor, a finfo or an iinfo. Raises UnknownValue for others."""
     if isinstance(base, torch.Tensor) and name == "device":
         return torch.device("meta")
     if isinstance(base, torch.Tensor | torch.finfo | torch.iinfo):

@@ -1,4 +1,4 @@
-"""Recorder of the values that an expression had: types, tensor metadata, plain values."""
+"""Recorder of facts about an expression's values: types, tensor metadata, numbers, strings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SummaryRecorder:
         return value
 
     def summary(self) -> ValueSummary:
-        """Return what was recorded as plain data."""
+        """Return the facts recorded so far."""
         return ValueSummary(
             tuple(self.types),
             self.count,
@@ -80,7 +80,7 @@ def _summarize_tensor(value: torch.Tensor) -> TensorSummary:
 
 
 def _class_name(kind: type) -> str:
-    """Return a class's qualified name, without "builtins"."""
+    """Return a class's name with its module, "torch.Tensor"; without "builtins": "int"."""
     module = kind.__module__
     return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
 

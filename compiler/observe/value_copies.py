@@ -1,4 +1,4 @@
-"""Copies of values that later code cannot change, and what makes two values alike."""
+"""Copies of values that later code cannot change, and a key that is equal for similar values."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
-"""Types whose values can be written down as literals."""
+"""Types whose values can be written as literals."""
 
 
 def is_plain(value: object) -> bool:
-    """Return whether a value could be a literal; an enum or a NumPy float could not."""
+    """Return whether a value can be written as a literal; not so an enum or a NumPy float."""
     return type(value) in PLAIN
 
 
@@ -21,9 +21,10 @@ def is_numpy(value: object) -> bool:
 
 
 def signature(value: Any) -> object:
-    """Return a hashable description, equal for values that a compiler cannot tell apart.
+    """Return a hashable key that is equal for values with the same traced graph.
 
-    Tensors and arrays are described by their metadata, other objects by their identity.
+    The key holds the metadata of tensors and arrays, the value of a literal, the keys of a
+    container's items, and the identity of any other object.
     """
     kind = type(value)
     if is_plain(value):
@@ -41,9 +42,10 @@ def signature(value: Any) -> object:
 
 
 def snapshot(value: Any) -> Any:
-    """Return a copy that later in-place changes do not reach, detached from autograd.
+    """Return a copy of a value that later in-place changes do not affect.
 
-    Parameters and objects of other types are kept as they are.
+    Tensors are copied without autograd history, arrays and containers with their items. Parameters
+    and objects of other types are returned as they are.
     """
     kind = type(value)
     if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):

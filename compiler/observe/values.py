@@ -25,11 +25,11 @@ from fullgraph.compiler.private import force_eager, shape_text
 from fullgraph.compiler.sources import ORIGINAL, FunctionEdit, edit_functions
 
 TEXTS = 16
-"""How many values of a place are put into words; all are counted."""
+"""Largest number of an expression's values that are described as text; all are counted."""
 KEPT, ORDERED = 256, 10_000
-"""How many different values of a place are kept, and how many evaluations are told apart."""
+"""Largest number of different values copied for an expression, and of evaluations recorded."""
 WIDTH = 80
-"""How long a value's text may be."""
+"""Largest number of characters in a value's text."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class ObservedExpression:
     position: Position
     expression: str
     count: int
-    """How often it was evaluated."""
+    """Number of evaluations."""
     values: tuple[str, ...]
-    """The first values as texts for people, in order: "f32[3, 4]", "bool[] True", "7.25"."""
+    """The first values as text for people, in order: "f32[3, 4]", "bool[] True", "7.25"."""
     sides: tuple[bool, ...] = ()
-    """For a test, the sides taken, in order."""
+    """Truth values of a condition, in order; () for other expressions."""
     parts: tuple[ObservedExpression, ...] = ()
-    """The expressions inside it."""
+    """Values of its subexpressions."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,20 @@ class Observations:
 
     places: tuple[ObservedExpression, ...] = ()
     refused: tuple[tuple[Position, str], ...] = ()
-    """Places that could not be observed, and why."""
+    """(position, reason) for each expression that could not be recorded."""
     raised: str | None = None
     """The exception that ended the run early, as "ValueError: text"."""
 
     def at(self, position: Position) -> ObservedExpression | None:
-        """Return the observed expression at a position given to `observe`; None if there is
-        none."""
+        """Return the values recorded at one of `observe`'s places; None if there are none."""
         return next((p for p in self.places if p.position.span == position.span), None)
 
 
 def observe(run: Callable[[], object], places: Iterable[Position]) -> Observations:
     """Run the user's code once, and return the values of the expressions at `places`.
 
-    Evaluation order, results and exceptions are those of the plain code; an exception ends the
-    run and is reported, not raised.
+    Evaluation order, results and exceptions stay those of the original code. An exception ends the
+    run; it is not raised, but stored in `Observations.raised`.
     """
     recorder_set = ValueRecorder()
     watched: dict[Position, tuple[NodeRecorder, ...]] = {}
@@ -94,7 +93,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Observatio
 
 
 def run_without_compiling(run: Callable[[], object]) -> str | None:
-    """Run with compilation disabled; return what was raised as "ValueError: text", or None."""
+    """Call `run` with compilation disabled; return its exception, "ValueError: text", or None."""
     try:
         with force_eager():
             run()
@@ -114,36 +113,38 @@ class Elements:
 class NodeRecorder:
     """Recorder of the values that one instrumented node has, in evaluation order.
 
-    `kept` holds a copy of each value that differs from the others (tensors differ by their
-    metadata, not by their contents); `order` says which of them each evaluation gave.
+    With `keep`, `kept` holds a copy of each different value (tensors differ by metadata, not by
+    elements), and `order` the index in `kept` of each evaluation's value. `seen` finds that index
+    by the value's signature. `texts` describes the first values, and `sides` holds the truth values
+    of a condition.
     """
 
     node: InstrumentedNode
     keep: bool = False
     force: bool | None = None
-    """For a test: the side to take at its first evaluation."""
+    """For a condition: truth value to return at its first evaluation; None for its own."""
     count: int = 0
     dull: bool = True
-    """Whether all values were Python modules, the `torch` of `torch.sum(x)`."""
+    """Whether all values were Python modules, such as `torch` in `torch.sum(x)`."""
     plain: bool = True
-    """Whether all values were such as a literal gives."""
+    """Whether all values can be written as literals."""
     texts: list[str] = field(default_factory=list)
     sides: list[bool] = field(default_factory=list)
     kept: list[object] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
     full: bool = False
-    """Whether there were more values than are kept."""
+    """Whether values were left out, because there were more than `KEPT` or `ORDERED`."""
     seen: dict[object, int] = field(default_factory=dict)
 
     def observed(self) -> ObservedExpression:
-        """Return the recorded values as plain data."""
+        """Return the values recorded so far."""
         node = self.node
         return ObservedExpression(
             node.at, node.text, self.count, tuple(self.texts), tuple(self.sides)
         )
 
     def count_execution(self) -> None:
-        """Count an execution of a statement, which has no value."""
+        """Count an execution of a node that is a statement and has no value."""
         self.count += 1
 
     def record_value(self, value: Any) -> Any:
@@ -152,7 +153,7 @@ class NodeRecorder:
         return value
 
     def record_condition(self, value: Any) -> bool:
-        """Record a condition and return its truth value, or the forced one."""
+        """Record a condition; return its truth value, or `force` at the first evaluation."""
         side = bool(value)
         if self.force is not None and not self.count:
             side = self.force
@@ -161,7 +162,7 @@ class NodeRecorder:
         return side
 
     def record_operand(self, value: Any) -> Any:
-        """Record an operand of `and` or `or` and return it, or the forced truth value."""
+        """Record an operand of `and` or `or`; return it, or `force` at the first evaluation."""
         if self.force is not None and not self.count:
             value = self.force
         self.record_evaluation(value, value)
@@ -169,15 +170,15 @@ class NodeRecorder:
         return value
 
     def record_iteration(self, value: Any) -> Iterator[Any]:
-        """Return an iterator that records the elements as they are consumed."""
+        """Return an iterator over `value` that records the elements when they are consumed."""
         return _Iteration(self, value)
 
     def record_context(self, value: Any) -> _Context:
-        """Return a context manager that records what `__enter__` returns."""
+        """Return a wrapper of a context manager that records what its `__enter__` returns."""
         return _Context(self, value)
 
     def record_evaluation(self, shown: object, kept: object) -> None:
-        """Count an evaluation: describe `shown`, and keep a copy of `kept`."""
+        """Count an evaluation; add a description of `shown` and, with `keep`, a copy of `kept`."""
         self.count += 1
         self.plain = self.plain and is_plain(shown)
         self.dull = self.dull and isinstance(shown, ModuleType)
@@ -187,7 +188,7 @@ class NodeRecorder:
             self._keep(kept)
 
     def _keep(self, value: object) -> None:
-        """Keep a copy of a value unless an equal one is kept; record its index in `order`."""
+        """Copy a value to `kept`, unless one like it is there; add the index to `order`."""
         kind = signature(value)
         known = self.seen.get(kind)
         if known is None and len(self.kept) < KEPT:
@@ -200,7 +201,7 @@ class NodeRecorder:
 
 
 class _Iteration:
-    """Iterator of a recorded iterable; its recorder keeps the elements."""
+    """Iterator over a recorded iterable that copies the elements for its recorder."""
 
     def __init__(self, recorder: NodeRecorder, iterable: Any) -> None:
         self.recorder = recorder
@@ -219,7 +220,7 @@ class _Iteration:
 
 
 class _Context:
-    """Wrapper of a context manager that records what it returns on entry."""
+    """Wrapper of a context manager that records what its `__enter__` returns."""
 
     def __init__(self, recorder: NodeRecorder, manager: Any) -> None:
         self.recorder = recorder
@@ -242,8 +243,10 @@ class ValueRecorder:
     inner: dict[Position, tuple[NodeRecorder, ...]] = field(default_factory=dict)
 
     def watch(self, place: Position, *, keep: bool = False) -> tuple[NodeRecorder, ...]:
-        """Return a recorder for each node to instrument at `place`. With `keep`, copies of the
-        values are kept. Raises NotInstrumentable."""
+        """Return a recorder for each node to instrument at `place`.
+
+        With `keep`, the recorders also copy the values. Raises NotInstrumentable.
+        """
         found = tuple(
             self.recorders.setdefault(node.at, NodeRecorder(node))
             for node in nodes_to_instrument(place)
@@ -253,10 +256,10 @@ class ValueRecorder:
         return found
 
     def watch_condition(self, node: Position) -> NodeRecorder | None:
-        """Return the recorder of the condition around a watched node; None without a condition."""
-        own = self.recorders[node]
-        if own.node.use in (NodeUse.TRUTH, NodeUse.OPERAND):
-            return own
+        """Return a recorder of the condition that contains a watched node; None if none does."""
+        recorder = self.recorders[node]
+        if recorder.node.use in (NodeUse.TRUTH, NodeUse.OPERAND):
+            return recorder
         test = condition_around(node)
         if test is None:
             return None
@@ -265,7 +268,7 @@ class ValueRecorder:
         return recorder
 
     def watch_inside(self, place: Position) -> None:
-        """Record the subexpressions of a place too. Call it after all calls of `watch`."""
+        """Record the subexpressions of a watched place, too. Call this after the last `watch`."""
         self.inner[place] = tuple(
             self.recorders.setdefault(node.at, NodeRecorder(node)) for node in subexpressions(place)
         )
@@ -284,7 +287,7 @@ class ValueRecorder:
         return replace(first.observed(), position=place, parts=tuple(within))
 
     def edits(self) -> list[FunctionEdit]:
-        """Return the edits that make the code record."""
+        """Return the function edits with which the code calls the recorders."""
         found = []
         for number, recorder in enumerate(self.recorders.values()):
             name = f"_fullgraph_recorder_{number}"
@@ -302,7 +305,7 @@ class ValueRecorder:
 
 
 def describe(value: Any) -> str:
-    """Return a value as short text for people, at most `WIDTH` characters."""
+    """Return a value as text for people, of at most `WIDTH` characters."""
     try:
         text = _describe(value)
     except Exception:  # a __repr__ of the user's may raise anything
@@ -311,7 +314,7 @@ def describe(value: Any) -> str:
 
 
 def _describe(value: Any) -> str:
-    """Return a value as text: its type, with shape or content where they are short."""
+    """Return a value as text: its type and shape, or its content, of any length."""
     kind = type(value)
     if isinstance(value, torch.Tensor):
         return _describe_tensor(value)

@@ -1,6 +1,6 @@
-"""The only room that touches torch's private names, one file a subject.
+"""The only folder that uses torch's private names; each file has one subject.
 
-Each name is probed before it is used. What this torch lacks is left out and reported.
+Each name is looked up before it is used. A feature that this torch lacks is left out and reported.
 """
 
 from fullgraph.compiler.private.backend_call import (

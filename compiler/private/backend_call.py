@@ -1,4 +1,4 @@
-"""Backends: the registry, and what one can read and change while Dynamo calls it."""
+"""The registry of backends, and functions for a backend to use while Dynamo calls it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def resolve_backend(
     options: Mapping[str, object] | None = None,
     dynamic: bool | None = None,
 ) -> Callable[[torch.fx.GraphModule, list[object]], Callable[..., object]]:
-    """Return the callable to which torch.compile resolves a backend. Raises what torch.compile
-    raises."""
+    """Return the callable to which torch.compile resolves a backend.
+
+    Raises what torch.compile raises.
+    """
     given_options = dict(options) if options else None
     if backend == "inductor":
         return torch._TorchCompileInductorWrapper(mode, given_options, dynamic)
@@ -37,7 +39,7 @@ def find_backend(name: str) -> Callable[..., object] | None:
 
 
 def is_local_backend(name: str) -> bool:
-    """Whether only this process has the backend `name`: it is neither torch's nor a package's."""
+    """Return whether the backend `name` was registered by code other than torch or a package."""
     from torch._dynamo.backends import registry
 
     function = find_backend(name)
@@ -47,7 +49,7 @@ def is_local_backend(name: str) -> bool:
 
 
 def import_inductor() -> None:
-    """Import Inductor, so that a forked child need not."""
+    """Import Inductor, so that a forked child need not import it."""
     import torch._inductor.compile_fx  # noqa: F401
 
 
@@ -70,7 +72,7 @@ def find_graph_origin(module: torch.fx.GraphModule) -> tuple[str, int, str]:
 
 
 def copy_graph_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Copy a graph on the same parameters and buffers, for a compiler that edits its graph."""
+    """Return a copy of a graph that shares its parameters and buffers, for a compiler to edit."""
     graph = copy.deepcopy(module.graph)
     for old, new in zip(module.graph.nodes, graph.nodes, strict=True):
         if hasattr(old, "_dynamo_source"):
@@ -85,7 +87,7 @@ def copy_graph_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 @contextlib.contextmanager
 def outside_compilation() -> Iterator[None]:
-    """Run compiled code outside of the current compilation and its metrics."""
+    """Run the block as if no compilation were in progress, outside its context and metrics."""
     from torch._guards import compile_context, tracing
 
     metrics = _metrics_context()
@@ -99,9 +101,9 @@ def outside_compilation() -> Iterator[None]:
 
 
 def save_compilation_metrics() -> Callable[[], None]:
-    """Return a function that discards the metrics that a compiler sets after this call.
+    """Return a function that restores the compilation metrics as they are now.
 
-    A second compiler in the same compilation would otherwise raise on setting them again.
+    A second compiler in the same compilation would raise when it sets a metric for a second time.
     """
     metrics = _metrics_context()
     before = dict(vars(metrics).get("_metrics", {}))
@@ -109,7 +111,7 @@ def save_compilation_metrics() -> Callable[[], None]:
 
 
 def _metrics_context() -> object:
-    """Return torch's context of compilation metrics."""
+    """Return torch's object that collects the current compilation's metrics."""
     from torch._dynamo.utils import get_metrics_context
 
     return get_metrics_context()
@@ -117,7 +119,10 @@ def _metrics_context() -> object:
 
 @contextlib.contextmanager
 def keep_compiler_in_children() -> Iterator[None]:
-    """Disable `torch.compiler.reset` in forked children, which need the running compilation."""
+    """Disable `torch.compiler.reset` in children forked inside the block.
+
+    The children need the state of the compilation in progress.
+    """
     reset, here = torch.compiler.reset, os.getpid()
     torch.compiler.reset = lambda: reset() if os.getpid() == here else None
     try:
@@ -127,9 +132,9 @@ def keep_compiler_in_children() -> Iterator[None]:
 
 
 def unwrap_compiled_graph(compiled: Callable[..., object]) -> Callable[..., object]:
-    """Return a compiled graph without its `disable` wrapper, for a caller that Dynamo wraps.
+    """Return a compiled graph without its `torch.compiler.disable` wrapper.
 
-    Each wrapper costs about two microseconds a call.
+    Its caller must be disabled itself. Each wrapper costs about two microseconds a call.
     """
     from torch._dynamo import eval_frame
 
@@ -142,7 +147,7 @@ def hint_of_symbol(symbol: Any) -> object:
 
 
 def may_have_size_zero_or_one(symbol: Any) -> bool:
-    """Return whether one graph serves all sizes: torch did not specialize `symbol` on 0 and 1."""
+    """Return whether the graph also serves `symbol` 0 and 1, on which torch usually specializes."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return not statically_known_true(symbol >= 2)
@@ -156,7 +161,7 @@ def is_fake_tensor(thing: object) -> bool:
 
 
 def draws_eager_random_numbers(options: Mapping[str, object]) -> bool:
-    """Whether Inductor draws the same random numbers as eager."""
+    """Whether Inductor, with these options, draws the same random numbers as eager."""
     import torch._inductor.config as config
 
     return bool(options.get("fallback_random", config.fallback_random))

@@ -12,13 +12,16 @@ GraphLevel = Literal["dynamo", "aot"]
 
 
 class _CallReached(BaseException):
-    """Raised instead of the graph call that was asked for."""
+    """Raised in place of the graph call at which `capture_graph` stops."""
 
 
 def count_graph_calls(
     run: Callable[[Callable[..., object]], object], level: GraphLevel = "dynamo"
 ) -> int:
-    """Return the number of graph calls while `run(backend)` runs."""
+    """Return how many graph calls `run(backend)` makes, with a backend that counts them.
+
+    At the level "dynamo" these are Dynamo's graphs, at "aot" AOTAutograd's decomposed graphs.
+    """
     calls = []
     run(_make_backend(lambda module, inputs: calls.append(module), level))
     return len(calls)
@@ -27,7 +30,7 @@ def count_graph_calls(
 def capture_graph(
     run: Callable[[Callable[..., object]], object], number: int, level: GraphLevel = "dynamo"
 ) -> CapturedGraph | None:
-    """Return the graph of call `number` (from 0) while `run(backend)` runs, and its inputs.
+    """Return the graph and the inputs of graph call `number` (from 0) that `run(backend)` makes.
 
     The run stops just before that call. Returns None if there are fewer calls.
     """
@@ -80,20 +83,20 @@ def _make_backend(
 
 
 def has_functorch_transform(module: torch.fx.GraphModule) -> bool:
-    """Whether a Dynamo graph enters the level of a torch.func transform (grad, vmap, jvp)."""
+    """Whether a Dynamo graph calls a torch.func transform (grad, vmap, jvp)."""
     return any("_functorch" in str(getattr(n.target, "__module__", "")) for n in module.graph.nodes)
 
 
 def count_aten_calls(
     target: Callable[..., object], args: Any, kwargs: Any, dynamic: bool | None
 ) -> int:
-    """Return the number of call nodes in the ATen graphs of one forward."""
+    """Return the number of call nodes in the ATen graphs of one compiled forward call."""
     from torch._dynamo.backends.common import aot_autograd
 
     calls = 0
 
     def count_calls(module: torch.fx.GraphModule, _: object) -> object:
-        """Add the number of call nodes of an ATen graph."""
+        """Add the number of call nodes of an ATen graph to `calls`; return its forward."""
         nonlocal calls
         calls += sum(node.op == "call_function" for node in module.graph.nodes)
         return module.forward

@@ -76,7 +76,10 @@ def current_stance() -> str | None:
 
 
 def isolate_recompiles_kwargs() -> dict[str, bool]:
-    """Return the torch.compile arguments that give a function its own cache, if supported."""
+    """Return the torch.compile arguments that give a function its own Dynamo cache.
+
+    {} if this torch does not support it.
+    """
     known = "isolate_recompiles" in inspect.signature(torch.compile).parameters
     return {"isolate_recompiles": True} if known else {}
 

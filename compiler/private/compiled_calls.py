@@ -1,4 +1,4 @@
-"""Calls of the functions that `torch.compile` returns, seen from outside."""
+"""Recorder of the calls of functions that `torch.compile` returns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CompiledFunction:
     seconds: float = 0.0
     """Wall time of the calls, compilation included."""
     events: list[tuple[int, int]] = field(default_factory=list)
-    """Half-open ranges of the recorded events that happened during calls."""
+    """(start, stop) index ranges of the recorded compile events during calls; stop is excluded."""
 
 
 @dataclass
@@ -36,17 +36,17 @@ class CompiledCalls:
     started: float | None = None
     """`time.perf_counter()` at the first call."""
     depth: int = 0
-    """How many calls are running, one inside the other."""
+    """Number of nested calls that are running now."""
     seconds: float = 0.0
-    """Wall time of the outermost calls."""
+    """Wall time of all outermost calls."""
 
 
 @contextlib.contextmanager
 def observe_compiled_calls(count_events: Callable[[], int]) -> Iterator[CompiledCalls]:
     """Record the calls of every function that `torch.compile` is applied to inside the block.
 
-    `count_events` returns how many compile events there were until now. Nothing is seen where
-    this torch has another structure.
+    `count_events` returns the number of compile events so far. Nothing is recorded if this torch
+    has no `_TorchDynamoContext.__call__`.
     """
     from torch._dynamo import eval_frame
 
@@ -79,10 +79,10 @@ def _record_calls(
     seen: CompiledCalls,
     count_events: Callable[[], int],
 ) -> Callable[..., Any]:
-    """Return `compiled`, wrapped so that `function` records each call."""
+    """Return a wrapper of `compiled` that records each call in `function` and `seen`."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call `compiled`, and record time and compile events."""
+        """Call `compiled`, and record the call's time and compile events."""
         function.calls += 1
         if seen.started is None:
             seen.started = time.perf_counter()

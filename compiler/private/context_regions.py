@@ -1,6 +1,7 @@
 """Mode switches in a captured graph: calls that enter or leave autocast, grad mode, a transform.
 
-They are recognized by name: the modules of these private functions change, their names do not.
+The calls are recognized by the function's name, since torch moves these private functions between
+modules.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def is_grad_switch(node: Node) -> bool:
 def find_redundant_switches(calls: Sequence[Node]) -> list[Node]:
     """Return the mode switches of a graph that affect no call, in an order to erase them in.
 
-    They are the ends of an empty region, and grad switches without an effect.
+    They are calls that enter and leave a mode with nothing between, and grad switches that set the
+    mode already set.
     """
     left = list(calls)
     found: list[Node] = []
@@ -49,7 +51,10 @@ def find_redundant_switches(calls: Sequence[Node]) -> list[Node]:
 
 
 def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
-    """Return a mode switch and its exit, to be erased together; empty for an exit."""
+    """Return the mode switch `node` and its exit, to be erased together.
+
+    [] if `node` is itself an exit, or a grad switch that no later one undoes.
+    """
     after = calls[calls.index(node) + 1 :]
     if _function_name(node) in _SETS:
         before = _is_grad_enabled_before(node, calls)
@@ -71,7 +76,7 @@ def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
 
 
 def _is_grad_enabled_before(node: Node, calls: Sequence[Node]) -> object:
-    """Return whether gradients are on before `node` switches them."""
+    """Return whether gradients are on before the grad switch `node`."""
     sets = [
         c.args[0] for c in calls[: calls.index(node)] if _function_name(c) == _function_name(node)
     ]
@@ -97,7 +102,7 @@ def _find_empty_region(calls: list[Node]) -> list[Node]:
 
 
 def _find_repeated_switch(calls: list[Node]) -> list[Node]:
-    """Return a grad mode switch that sets the mode already set; [] if there is none."""
+    """Return the first grad mode switch that sets the mode already set; [] if there is none."""
     now: object = torch.is_grad_enabled()
     for node in calls:
         name = _function_name(node)

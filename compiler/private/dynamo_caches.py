@@ -1,4 +1,4 @@
-"""Dynamo's caches: hide them from a job, and restore them afterwards.
+"""Hides Dynamo's caches from a job, and restores them afterwards.
 
 Dynamo stores, on every code object it has seen, the compiled versions and an *action*: compile,
 run only, or skip. `torch._dynamo.reset()` would drop those of all the user's compiled functions,
@@ -48,7 +48,7 @@ class _CodeState:
 
     action: str
     versions: tuple[CodeType, ...]
-    """Compiled versions, told apart by their code objects."""
+    """Code objects of the compiled versions."""
 
 
 class DynamoCaches:
@@ -59,7 +59,7 @@ class DynamoCaches:
     """
 
     def __init__(self, codes: Iterable[CodeType] = ()) -> None:
-        """Take the snapshot; `codes` are codes that the job may run, besides all compiled ones."""
+        """Take the snapshot of all compiled code objects and of `codes`, which the job may run."""
         self._loaded = "torch._dynamo.convert_frame" in sys.modules
         if not self._loaded:
             return
@@ -80,7 +80,7 @@ class DynamoCaches:
         }
 
     def hide(self) -> None:
-        """Hide earlier compiled versions and skip marks from the next compilations."""
+        """Hide compiled versions and skip marks, so that the next calls compile again."""
         if not self._loaded:
             return
         for key, (code, was) in self._codes.items():
@@ -94,7 +94,7 @@ class DynamoCaches:
                 setattr(pgo, name, None)
 
     def restore(self) -> tuple[str, ...]:
-        """Restore the snapshot. Returns a sentence for each cache that could not be restored."""
+        """Restore the snapshot; return a sentence for each cache that could not be restored."""
         if not self._loaded:
             return _reset_dynamo() if "torch._dynamo.convert_frame" in sys.modules else ()
         dead: dict[str, int] = {}
@@ -126,7 +126,7 @@ class DynamoCaches:
                 del namespace[name]
 
     def summary(self) -> dict[str, str]:
-        """Return the snapshot as comparable text: compiled codes, counters, settings."""
+        """Return the snapshot as text, by name: compiled code objects, counters, settings."""
         if not self._loaded:
             return {}
         summary = {
@@ -153,7 +153,7 @@ def _owner_name(owner: object) -> str:
 
 
 def _reset_dynamo() -> tuple[str, ...]:
-    """Reset Dynamo, which the job itself loaded: all of its state is the job's."""
+    """Reset Dynamo, which the job itself loaded; return () because that always succeeds."""
     import torch
 
     torch.compiler.reset()
@@ -169,7 +169,7 @@ def _compiled_codes() -> list[CodeType]:
 
 
 def _find_attributes(table: dict[str, tuple[str, ...]]) -> list[tuple[Any, str]]:
-    """Return the owners and names of `table` that this torch has."""
+    """Return the (owner, attribute) pairs of `table` that this torch has."""
     found = []
     for path, names in table.items():
         owner = sys.modules.get(path)
@@ -188,7 +188,7 @@ def _copy_content(container: object) -> object:
 
 
 def _restore_content(container: Any, content: Any) -> None:
-    """Restore a container in place."""
+    """Replace the content of a container in place."""
     if container == content:
         return
     container.clear()
@@ -224,9 +224,10 @@ def _live_entries(code: CodeType) -> list[Any]:
 
 
 def _restore_code(code: CodeType, was: _CodeState) -> int:
-    """Remove the entries that `code` did not have.
+    """Restore `code` to the state `was`: invalidate newer compiled versions, set its action.
 
-    Returns the number of dead entries left on it, which count towards the recompile limit.
+    Returns the number of invalidated cache entries that stay on `code` and count towards the
+    recompile limit.
     """
     from torch._C._dynamo import eval_frame
     from torch._dynamo.guards import DeletedGuardManagerWrapper
@@ -265,20 +266,20 @@ class _ProbeEnded(BaseException):
 def _probe_action(code: CodeType) -> str:
     """Return Dynamo's action for a frame of `code`.
 
-    Torch has no getter for it. Start a frame with our own callback in place of Dynamo's, and stop
-    it before its first instruction. Dynamo then skips the cache lookup, or looks up and does not
-    call back, or looks up and calls back.
+    Torch has no getter for it. This starts a frame with another callback in place of Dynamo's, and
+    stops it before its first instruction. If the action is "skip", Dynamo does not look up its
+    cache. If it is "run only", Dynamo does, but does not call back to compile.
     """
     eval_frame: Any = sys.modules["torch._C._dynamo.eval_frame"]
     seen: list[str] = []
 
     def on_lookup(hit: bool) -> Any:
-        """Note that Dynamo looked up its cache."""
+        """Record that Dynamo looked up its cache."""
         seen.append("looked")
         return hit
 
     def on_callback(frame: object, *rest: object) -> object:
-        """Note that Dynamo called back to compile, and stop the probe."""
+        """Record that Dynamo called back to compile, and stop the probe."""
         seen.append("called")
         raise _ProbeEnded
 

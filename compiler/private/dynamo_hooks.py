@@ -37,7 +37,7 @@ class CompileListener(Protocol):
         """The tracer `tx` broke the graph."""
 
     def on_unhandled_exception(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
-        """An exception left the tracer of `frame`; `one_graph` under `fullgraph=True`."""
+        """An exception left the tracer of `frame`; `one_graph` is the value of `fullgraph`."""
 
     def on_skip(self, code: CodeType, reason: str) -> None:
         """Dynamo left a frame of `code` to eager."""
@@ -46,7 +46,7 @@ class CompileListener(Protocol):
         """A graph goes to the backend."""
 
     def on_graph_split(self, pieces: int) -> None:
-        """DDPOptimizer cut the last graph into `pieces`."""
+        """DDPOptimizer split the last graph into this many pieces."""
 
     def on_recompile(self, frame: Frame, reasons: list[str]) -> None:
         """Guards of `frame` failed, for `reasons`."""
@@ -57,9 +57,10 @@ class CompileListener(Protocol):
 
 @contextlib.contextmanager
 def listen(listener: CompileListener) -> Iterator[tuple[str, ...]]:
-    """Report compile events to `listener`; yield the kinds of event that this torch lacks.
+    """Report compile events to `listener` inside the block.
 
-    Listeners nest: an inner one receives the same events as the outer one.
+    Yields the kinds of event that this torch does not report. Listeners can be nested; each
+    receives all events.
     """
     with contextlib.ExitStack() as stack:
         yield tuple(sentence for install, sentence in _HOOKS if not install(stack, listener))
@@ -71,7 +72,10 @@ def _replace(
     name: str,
     wrap: Callable[[Callable[..., T]], Callable[..., T]],
 ) -> bool:
-    """Replace `owner.name` with `wrap(old)` until `stack` closes; return False if it is absent."""
+    """Replace `owner.name` with `wrap(owner.name)` until `stack` closes.
+
+    Returns False if there is no such attribute.
+    """
     old = vars(owner).get(name)
     if old is None:
         return False
@@ -130,7 +134,7 @@ def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
 
 def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report graphs that go to the backend, and whether DDPOptimizer cut them."""
+    """Report graphs that go to the backend, and whether DDPOptimizer split them."""
     from torch._dynamo.output_graph import OutputGraph as TorchOutputGraph
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:

@@ -1,4 +1,4 @@
-"""What this project reads of Dynamo's live objects, as protocols that torch's classes satisfy."""
+"""Protocols of Dynamo's live objects: the attributes that this project reads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Tracer(Protocol):
     def instructions(self) -> Sequence[Instruction]: ...
     @property
     def parent(self) -> Tracer | None:
-        """The tracer of the caller, where this call is inlined."""
+        """The tracer of the caller if this call is inlined; None for the compiled frame."""
 
     def maybe_has_backedge(self) -> bool: ...
 

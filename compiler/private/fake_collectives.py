@@ -27,10 +27,10 @@ _library: torch.library.Library | None = None
 
 
 def register_fake_collectives(backend: FakeBackend) -> None:
-    """Register kernels that write outputs, unless `backend` writes them; permanent for the process.
+    """Register kernels that write the outputs of collectives, unless `backend` writes them.
 
-    As in later versions of torch, a scatter gives this rank's part, an exchange gives this rank's
-    own data, and missing data is zeros.
+    This cannot be undone. As in later versions of torch, a scatter gives this rank's part, an
+    all-to-all gives this rank's own data, and missing data is zeros.
     """
     global _library
     if _library is not None or _writes_outputs(backend):
@@ -72,7 +72,7 @@ def reduce_scatter_(
 def _reduce_scatter_base_(
     output: torch.Tensor, given: torch.Tensor, group: ScriptObject, *_: object, **__: object
 ) -> tuple[torch.Tensor, ScriptObject]:
-    """Write to `output` this rank's part of `given`, which holds every rank's."""
+    """Write to `output` this rank's part of `given`, which holds the parts of all ranks."""
     _write(output, given.flatten()[_rank(group) * output.numel() :])
     return output, _finished_work()
 
@@ -89,7 +89,7 @@ def reduce_scatter_tensor_coalesced_(
 def alltoall_(
     outputs: Tensors, inputs: Tensors, *_: object, **__: object
 ) -> tuple[Tensors, ScriptObject]:
-    """Write to each output the tensor that this rank would send."""
+    """Write to each output this rank's input for that rank."""
     for output, given in zip(outputs, inputs, strict=True):
         _write(output, given)
     return outputs, _finished_work()
@@ -98,7 +98,7 @@ def alltoall_(
 def alltoall_base_(
     output: torch.Tensor, given: torch.Tensor, *_: object, **__: object
 ) -> ScriptObject:
-    """Write to `output` what this rank would send, concatenated."""
+    """Write to `output` this rank's input."""
     _write(output, given)
     return _finished_work()
 
@@ -113,7 +113,7 @@ def scatter_(
 
 
 def gather_(outputs: list[Tensors], inputs: Tensors, *_: object, **__: object) -> ScriptObject:
-    """Write to every rank's place in the outputs this rank's input."""
+    """Write this rank's input to the outputs of all ranks."""
     for parts, given in zip(outputs, inputs, strict=False):  # only the root has outputs
         for part in parts:
             _write(part, given)
@@ -121,7 +121,7 @@ def gather_(outputs: list[Tensors], inputs: Tensors, *_: object, **__: object) -
 
 
 def _write(output: torch.Tensor, given: torch.Tensor) -> None:
-    """Fill `output` with the first elements of `given`, padded with zeros."""
+    """Fill `output` with the first elements of `given`, and with zeros if these are too few."""
     taken = given.flatten()[: output.numel()]
     rest = taken.new_zeros(output.numel() - taken.numel())
     output.copy_(torch.cat([taken, rest]).view_as(output))

@@ -20,7 +20,7 @@ class OperatorListener(Protocol):
         """Receive the graph's inputs, before any operator."""
 
     def needs_decomposition(self, operator: torch._ops.OpOverload) -> bool:
-        """Return whether the operator's decomposition, if it has one, is to run instead."""
+        """Return whether to run the operator's decomposition instead, if it has one."""
 
     def on_operator(
         self,
@@ -29,17 +29,17 @@ class OperatorListener(Protocol):
         kwargs: Mapping[str, object],
         result: object,
     ) -> None:
-        """Receive one call; an operator that cannot run on fake tensors comes as its name."""
+        """Receive one call; `operator` is a name if it cannot run on fake tensors."""
 
     def on_outputs(self, outputs: Sequence[torch.Tensor]) -> None:
         """Receive the graph's outputs, after all operators."""
 
 
 def run_on_fake_tensors(module: torch.fx.GraphModule, listener: OperatorListener) -> None:
-    """Run a graph on fake tensors of its example sizes; report each operator to `listener`.
+    """Run a graph on fake tensors with its example sizes; report each operator to `listener`.
 
-    The example values are read, never used: symbolic sizes become their hints, so that the graph's
-    own shape environment gets no guard. Random streams, gradients and autocast stay as found.
+    The fake tensors are new and have the hints of symbolic sizes, so the run adds no guard to the
+    graph's shape environment. Random streams, gradients and autocast stay as they are.
     """
     with _disable_current_modes(), torch.no_grad(), _unchanged_autocast():
         mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -54,7 +54,7 @@ def run_on_fake_tensors(module: torch.fx.GraphModule, listener: OperatorListener
 
 
 def example_of(node: torch.fx.Node) -> object:
-    """Return the example value of a node of Dynamo's or AOTAutograd's graph; None without one."""
+    """Return the example value of a node, from Dynamo or AOTAutograd; None if it has none."""
     value = node.meta.get("example_value")
     return node.meta.get("val") if value is None else value
 
@@ -66,12 +66,12 @@ def tensors_in(value: object) -> list[torch.Tensor]:
 
 
 def storage_id(tensor: torch.Tensor) -> int:
-    """Return a number that tensors share exactly if they share memory, while these live."""
+    """Return a number that is equal for live tensors if they share memory, and only then."""
     return tensor.untyped_storage()._cdata
 
 
 class _FakeRun(torch.fx.Interpreter):
-    """Interpreter that reports a node that fails on fake tensors, and continues after it."""
+    """Interpreter that, if a node fails on fake tensors, reports it and uses its example value."""
 
     def __init__(
         self, module: torch.fx.GraphModule, mode: FakeTensorMode, listener: OperatorListener
@@ -80,7 +80,7 @@ class _FakeRun(torch.fx.Interpreter):
         self._mode, self._listener = mode, listener
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run one node; take the example's sizes where an operator needs real values."""
+        """Run one node; if it fails on fake tensors, return a copy of its example value."""
         if not n.op.startswith("call_"):
             return super().run_node(n)
         if not isinstance(n.target, HigherOrderOperator):
@@ -96,7 +96,10 @@ class _FakeRun(torch.fx.Interpreter):
         return result
 
     def copy(self, example: object, largest: int = 1) -> Any:
-        """Return `example` with fresh fake tensors and with numbers for symbolic sizes."""
+        """Return `example` with new fake tensors, and with hints in place of symbolic numbers.
+
+        `largest` replaces a size that depends on data.
+        """
         if isinstance(example, list | tuple):
             return type(example)(self.copy(one, largest) for one in example)
         if isinstance(example, torch.SymInt | torch.SymFloat | torch.SymBool):
@@ -143,7 +146,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def _hint(value: Any, largest: int) -> Any:
-    """Return a symbolic number's hint; `largest` for one that depends on data."""
+    """Return the hint of a number if it is symbolic; `largest` for a size that depends on data."""
     if isinstance(value, int | float):
         return value
     if has_free_unbacked_symbols(value):
@@ -152,13 +155,13 @@ def _hint(value: Any, largest: int) -> Any:
 
 
 def _largest(tensors: Sequence[torch.Tensor]) -> int:
-    """Return the largest size of the tensors; 1 without one."""
+    """Return the largest size of any dim of the tensors; 1 if there is no dim."""
     return max((size for tensor in tensors for size in tensor.shape), default=1)
 
 
 @contextlib.contextmanager
 def _unchanged_autocast() -> Iterator[None]:
-    """Restore autocast, which a graph that ends early may leave entered."""
+    """Restore autocast after the block; a graph that ends early may not exit it."""
     kinds = ("cpu", "cuda")
     before = [(torch.is_autocast_enabled(k), torch.get_autocast_dtype(k)) for k in kinds]
     cache = torch.is_autocast_cache_enabled()

@@ -1,4 +1,4 @@
-"""Process groups of a forked child, which run their collectives without the other ranks."""
+"""Replacements for process groups in a forked child, without the other ranks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def replace_process_groups() -> bool:
     """Make every process group run its collectives in this process, without the other ranks.
 
     Each group keeps its name, size, rank and Python object, so a DeviceMesh or
-    DistributedDataParallel stays valid; only its backends and the shared store are replaced. Only
-    for a forked child: this cannot be undone. Returns whether there was a group.
+    DistributedDataParallel stays valid; only its backends and the shared store are replaced. Use it
+    only in a forked child, because it cannot be undone. Returns whether there was a group.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return False

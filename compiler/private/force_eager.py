@@ -13,10 +13,10 @@ _CONTROL = ("cond", "while_loop")
 
 @contextlib.contextmanager
 def force_eager() -> Iterator[None]:
-    """Run compiled functions uncompiled, and `torch.cond` and `torch.while_loop` as in eager code.
+    """Run compiled functions uncompiled, but `torch.cond` and `torch.while_loop` as in eager code.
 
-    In eager code these two compile themselves. Under the stance "force_eager" they do not: they
-    miss tensors that their functions close over, and their results require no gradient (2.13).
+    In eager code, these two compile their functions. Under the stance "force_eager" they do not,
+    and then fail to see tensors that the functions close over, and drop gradients (2.13).
     """
     known = {name: getattr(torch, name) for name in _CONTROL if hasattr(torch, name)}
     with torch.compiler.set_stance("force_eager"):

@@ -1,4 +1,4 @@
-"""Cache of the builds of Inductor's C++ kernels, failed ones included."""
+"""Cache of Inductor's builds of C++ kernels, including failed builds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from typing import Any
 
 @contextlib.contextmanager
 def reuse_kernel_builds(folder: str, before: str | None) -> Iterator[None]:
-    """Build no kernel twice: copy it from `before`, another Inductor cache, to `folder`, the cache.
+    """Do not build a kernel again that is in an Inductor cache.
 
-    Cache files are named by their content. Compile errors are stored in `folder` and raised again.
+    `folder` is the current cache. A kernel that the cache `before` has is copied from there. A
+    compile error is stored in `folder`, and raised again for the same command.
     """
     builder: Any = sys.modules.get("torch._inductor.cpp_builder")
     if getattr(builder, "subprocess", None) is not subprocess:
@@ -32,7 +33,7 @@ def reuse_kernel_builds(folder: str, before: str | None) -> Iterator[None]:
 
 
 class _CachingSubprocess:
-    """Stand-in for the module `subprocess` that runs no command whose result is cached."""
+    """Stand-in for the module `subprocess` that returns cached results of compiler commands."""
 
     def __init__(self, folder: str, before: str | None) -> None:
         self._folder, self._before = folder, before
@@ -41,7 +42,7 @@ class _CachingSubprocess:
         return getattr(subprocess, name)
 
     def run(self, command: list[str], **how: Any) -> subprocess.CompletedProcess[bytes]:
-        """Run a compiler command, or copy the files that the same command wrote before."""
+        """Run a compiler command, or return or raise its cached result."""
         target = Path(command[command.index("-o") + 1]) if "-o" in command[:-1] else Path()
         if target.suffix != ".so" or not target.is_relative_to(self._folder):
             return subprocess.run(command, **how)

@@ -19,7 +19,7 @@ from fullgraph.compiler.private.compile_config import silence_torch_logs
 from fullgraph.compiler.private.torch_state import get_configs
 
 REPRO_PACKAGE = "torch._dynamo.repro"
-"""Package that such a script imports `run_repro` from."""
+"""Package from which a minifier script imports `run_repro`."""
 _LEVELS: tuple[Literal["dynamo", "aot"], ...] = ("dynamo", "aot")
 _CONFIGS = (
     "torch._dynamo.config",
@@ -31,7 +31,7 @@ _CONFIGS = (
 
 @dataclass(frozen=True, eq=False)
 class ReproCall:
-    """Call of `run_repro`, with the grad mode and process groups at that time."""
+    """Arguments of a call of `run_repro`, with the grad mode and process groups at that time."""
 
     level: Literal["dynamo", "aot"]
     module: torch.nn.Module
@@ -97,27 +97,27 @@ def start_fake_process_groups(groups: Mapping[str, Mapping[str, int]]) -> Iterat
 
 @dataclass(frozen=True)
 class ReproInputs:
-    """Inputs of a minifier script, and which of them had to be generated."""
+    """Inputs of a minifier script, and how many of them could not be loaded."""
 
     args: tuple[object, ...]
     symbolic: bool
-    """Whether an input is a symbolic size."""
+    """Whether any input is a symbolic size."""
     lost: int
-    """Number of saved storages that are not in the folder."""
+    """Number of storages that the script saved, but whose files are not in the folder."""
     unsaved: int
-    """Number of storages that were never saved."""
+    """Number of storages that the script did not save."""
     nothing: tuple[str, ...]
-    """Names of inputs that cannot be saved and are None."""
+    """Names of inputs that PyTorch cannot save; their values are None."""
 
 
 def read_repro_inputs(load_args: Callable[[object], object], folder: str | None) -> ReproInputs:
-    """Return what `load_args` reads from `folder`; torch generates storages that are missing."""
+    """Return the inputs that `load_args` reads from `folder`; torch generates missing storages."""
     from torch._dynamo.debug_utils import InputReader
 
     found_out: dict[str, Any] = {"lost": 0, "unsaved": 0, "symbolic": False, "nothing": []}
 
     class Reader(InputReader):
-        """PyTorch's reader of inputs, which counts the inputs it had to make up."""
+        """PyTorch's reader of inputs, extended to count the inputs that it generates."""
 
         def storage(self, storage_hash: str | None, nbytes: int, **rest: Any) -> Any:
             """Return a storage; count those that were not saved or whose file is missing."""
@@ -129,17 +129,17 @@ def read_repro_inputs(load_args: Callable[[object], object], folder: str | None)
             return found.clone()  # equal storages share a file but were not aliases
 
         def symint(self, *args: Any, **rest: Any) -> Any:
-            """Return a size; note that the inputs have symbolic sizes."""
+            """Return a size; record that the inputs have symbolic sizes."""
             found_out["symbolic"] = True
             return super().symint(*args, **rest)
 
         def unsupported(self, name: str) -> None:
-            """Note an input of a type that cannot be read."""
+            """Record an input of a type that cannot be read."""
             found_out["nothing"].append(name)
             super().unsupported(name)
 
         def opaque(self, script_class_name: str) -> None:
-            """Note an opaque object that cannot be read."""
+            """Record an opaque object that cannot be read."""
             found_out["nothing"].append(script_class_name)
             super().opaque(script_class_name)
 
@@ -170,7 +170,10 @@ def changed_configs(before: Configs, after: Configs) -> Configs:
 
 
 def configs_in_environment(environment: Mapping[str, str]) -> Configs:
-    """Return the settings that torch would import with in `environment` but not in this process."""
+    """Return the config settings that would differ if torch were imported in `environment`.
+
+    They are compared with an import in the environment of this process.
+    """
     here = {name: _import_afresh(name) for name in _CONFIGS}
     kept = dict(os.environ)
     os.environ.update(environment)
@@ -183,7 +186,7 @@ def configs_in_environment(environment: Mapping[str, str]) -> Configs:
 
 
 def _import_afresh(name: str) -> dict[str, object]:
-    """Return the settings of a config module imported afresh."""
+    """Return the settings of a config module imported anew; leave the loaded one unchanged."""
     origin = importlib.util.find_spec(name)
     assert origin is not None and origin.origin is not None
     spec = importlib.util.spec_from_file_location(f"{name}_again", origin.origin)

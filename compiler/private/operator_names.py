@@ -46,9 +46,9 @@ _BUILT_IN = frozenset(
 
 
 def public_name(target: object) -> str | None:
-    """Return the dotted path of a function of torch, a public one if possible; None for others.
+    """Return the dotted path of a function of torch; None for any other object.
 
-    A public path if there is one, else the path from its own module and name.
+    The path is a public one if there is one, else that of the function's own module and name.
     """
     if isinstance(target, torch._ops.OpOverload):
         namespace, name = target._schema.name.split("::")
@@ -86,7 +86,7 @@ def _public_names() -> dict[int, str]:
 
 
 def _resolve_path(path: str) -> object:
-    """Return the object at a path such as "torch.nn.functional.relu"; None without one."""
+    """Return the object at a path such as "torch.nn.functional.relu"; None if there is none."""
     thing: object = torch
     for name in path.split(".")[1:]:
         thing = getattr(thing, name, None)
@@ -94,7 +94,7 @@ def _resolve_path(path: str) -> object:
 
 
 def required_import(path: str) -> str | None:
-    """Return the module of `path` if `import torch` may not load it, else None."""
+    """Return the module of `path` if it must be imported; None if `import torch` loads it."""
     head = path.rpartition(".")[0]
     lazy = ("torch.nn.attention.", "torch._functorch.", "torch._higher_order_ops.")
     return head if head.startswith(lazy) and head in sys.modules else None
@@ -111,7 +111,7 @@ class RegionCall:
     """Call that enters or exits a `with` region."""
 
     kind: Kind
-    """"end" for the exit of the region whose entry is its argument."""
+    """Kind of region, or "end" for a call that exits the region passed as its argument."""
 
 
 def region_call(target: object) -> RegionCall | None:
@@ -169,7 +169,7 @@ def numpy_call(target: object) -> NumpyCall | None:
 
 
 def custom_op_name(target: object) -> str | None:
-    """Return "namespace::name" of an operator that is not torch's own; None for anything else."""
+    """Return "namespace::name" of a custom operator; None for torch's own and other objects."""
     if isinstance(target, torch._ops.OpOverload):
         name = target._schema.name
     elif isinstance(target, torch._ops.OpOverloadPacket):
@@ -180,9 +180,10 @@ def custom_op_name(target: object) -> str | None:
 
 
 def custom_op_functions(name: str) -> tuple[Callable[..., object], ...]:
-    """Return the functions that `torch.library.custom_op` registered for an operator.
+    """Return the functions registered for an operator of `torch.library.custom_op`.
 
-    The body, fake, setup_context and backward that exist; empty for any other operator.
+    They are its body, fake, setup_context and backward, as far as it has them. () for any other
+    operator.
     """
     try:
         from torch._library.custom_ops import OPDEFS
@@ -241,9 +242,9 @@ def add_triton_constants(arguments: dict[str, object]) -> int:
 
 
 def captures_scalars() -> bool:
-    """Whether Dynamo captures `Tensor.item()`.
+    """Whether Dynamo captures `Tensor.item()` in graphs.
 
-    If not, an `item` call in a graph reads a float that Dynamo wrapped in a tensor.
+    If it does not, an `item` call in a graph reads a float that Dynamo wrapped in a tensor.
     """
     from torch._dynamo import config
 
@@ -251,7 +252,7 @@ def captures_scalars() -> bool:
 
 
 def is_scalar_assertion(target: object) -> bool:
-    """Whether an operator is the assertion of a `torch._check`."""
+    """Whether an operator is the assertion that `torch._check` adds to a graph."""
     return (
         isinstance(target, torch._ops.OpOverload) and target._schema.name == "aten::_assert_scalar"
     )

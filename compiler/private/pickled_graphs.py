@@ -1,4 +1,4 @@
-"""Graph modules as data for a pickle: their nodes, and what these need of this process."""
+"""Graph modules as data for a pickle: nodes, attributes, and entries of this process's tables."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from fullgraph.compiler.private.operator_names import (
 
 
 class _NodeName(str):
-    """Name of a node, as an argument of another."""
+    """Name of a node; stands for the node in the arguments of another one."""
 
 
 _INDEX_READERS = {"kernel_idx": triton_kernel, "constant_args_idx": triton_constants}
-"""Arguments that index tables of this process."""
+"""Keyword arguments that are indices into a table of this process, with the table's reader."""
 _INDEX_WRITERS = {"kernel_idx": add_triton_kernel, "constant_args_idx": add_triton_constants}
 
 
 def graph_parts(module: GraphModule) -> tuple[object, ...]:
-    """Reduce a graph module to its nodes; its own `__reduce__` would retrace its code."""
+    """Return a graph module as arguments of `rebuild_graph_module`.
+
+    The module's own `__reduce__` would trace its code again.
+    """
     nodes = module.graph.nodes
     paths = {str(node.target) for node in nodes if node.op in ("get_attr", "call_module")}
     heads = {path.partition(".")[0] for path in paths}
@@ -42,7 +45,7 @@ def graph_parts(module: GraphModule) -> tuple[object, ...]:
 
 
 def _node_fields(node: Node) -> tuple[object, ...]:
-    """Return the fields of a node as data, with other nodes by name."""
+    """Return the fields of a node as data, with the names of other nodes in their place."""
     args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda used: _NodeName(used.name))
     known = {
         name: look(cast(int, node.kwargs[name]))
@@ -56,20 +59,20 @@ def _node_fields(node: Node) -> tuple[object, ...]:
 def rebuild_graph_module(
     attributes: dict[str, object], lines: list[tuple[Any, ...]], codegen: Any, state: dict[str, Any]
 ) -> GraphModule:
-    """Build the graph module from its attributes and its nodes' fields."""
+    """Return the graph module that `graph_parts` took apart."""
     root = torch.nn.Module()
     for name, value in attributes.items():
         setattr(root, name, value)
     graph = Graph()
-    made: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     for name, op, target, args, kwargs, kind, known, custom in lines:
         args, kwargs = map_aggregate(
-            (args, kwargs), lambda thing: made[thing] if isinstance(thing, _NodeName) else thing
+            (args, kwargs), lambda thing: nodes[thing] if isinstance(thing, _NodeName) else thing
         )
         kwargs = {**kwargs, **{key: _INDEX_WRITERS[key](thing) for key, thing in known.items()}}
-        made[name] = graph.create_node(op, target, args, kwargs, name, kind)
+        nodes[name] = graph.create_node(op, target, args, kwargs, name, kind)
         if custom is not None:
-            made[name].meta["custom"] = custom
+            nodes[name].meta["custom"] = custom
     if codegen is not None:
         graph.set_codegen(codegen)
     module = GraphModule(root, graph)

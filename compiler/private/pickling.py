@@ -48,7 +48,7 @@ def serialize(thing: object) -> bytes:
 
 
 def deserialize(data: bytes) -> Any:
-    """Return the object given to `serialize`. Raises what the imported modules raise."""
+    """Return the object given to `serialize`. Raises what its modules raise on import."""
     return torch.load(io.BytesIO(data), weights_only=False)
 
 
@@ -56,14 +56,14 @@ class _Pickler(cloudpickle.Pickler):
     """Pickler for objects of torch that pickle and cloudpickle cannot handle."""
 
     def _function_getnewargs(self, function: types.FunctionType) -> Any:
-        """Give a function pickled by value the globals of its module: Dynamo reads them there."""
-        own = function.__globals__
-        if isinstance(own.get("__name__"), str):
-            self.globals_ref.setdefault(id(own), _Globals(own))
+        """Make a function pickled by value use its module's globals, where Dynamo reads them."""
+        namespace = function.__globals__
+        if isinstance(namespace.get("__name__"), str):
+            self.globals_ref.setdefault(id(namespace), _Globals(namespace))
         return super()._function_getnewargs(function)
 
     def reducer_override(self, thing: object) -> object:
-        """Reduce what pickle cannot: operators, graphs, kernels, tensors with hooks."""
+        """Reduce objects that pickle cannot: operators, graphs, kernels, tensors with hooks."""
         if isinstance(thing, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
             return _rebuild_operator, (str(thing), *self._origin(str(thing)))
         if isinstance(thing, CustomOpDef):
@@ -91,14 +91,17 @@ class _Pickler(cloudpickle.Pickler):
         return super().reducer_override(thing)
 
     def _origin(self, name: str) -> tuple[tuple[str, ...], _CustomOpDefinition | None]:
-        """Return the modules that may register a custom operator, and its definition if known."""
+        """Return the modules that may register an operator, and the definition of a custom one.
+
+        The modules are () if none is needed; the definition is None if it is not known.
+        """
         space, short = name.split(".")[:2]
         if space in ("aten", "prims"):
             return (), None
-        made = OPDEFS.get(f"{space}::{short}")
-        return (
-            (self._third_party_modules, None) if made is None else ((), _custom_op_definition(made))
-        )
+        custom_op = OPDEFS.get(f"{space}::{short}")
+        if custom_op is None:
+            return self._third_party_modules, None
+        return (), _custom_op_definition(custom_op)
 
     @functools.cached_property
     def _third_party_modules(self) -> tuple[str, ...]:
@@ -113,7 +116,7 @@ class _Pickler(cloudpickle.Pickler):
 
 
 class _PickleModule:
-    """Stand-in for the pickle module that `torch.save` uses."""
+    """Argument `pickle_module` of `torch.save`."""
 
     Pickler = _Pickler
 
@@ -134,7 +137,7 @@ def _rebuild_operator(
 
 @dataclass(frozen=True)
 class _CustomOpDefinition:
-    """Definition of a custom operator."""
+    """Schema and functions of an operator of `torch.library.custom_op`."""
 
     schema: str
     body: Callable[..., object]
@@ -145,32 +148,32 @@ class _CustomOpDefinition:
     backward: Callable[..., object] | None
 
 
-def _custom_op_definition(made: CustomOpDef) -> _CustomOpDefinition:
-    """Return a custom operator's schema, functions and kernels as data."""
-    kernels = {device: body for device, body in made._backend_fns.items() if device is not None}
+def _custom_op_definition(op: CustomOpDef) -> _CustomOpDefinition:
+    """Return the definition from which `_rebuild_custom_op` can register a custom operator."""
+    kernels = {device: body for device, body in op._backend_fns.items() if device is not None}
     return _CustomOpDefinition(
-        *(made._schema, made._init_fn, kernels),
-        *(made._abstract_fn, made._setup_context_fn, made._backward_fn),
+        *(op._schema, op._init_fn, kernels),
+        *(op._abstract_fn, op._setup_context_fn, op._backward_fn),
     )
 
 
 _registered: list[CustomOpDef] = []
-"""References that keep registered operators alive."""
+"""Operators registered by `_rebuild_custom_op`, to keep them alive."""
 
 
 def _rebuild_custom_op(name: str, definition: _CustomOpDefinition) -> CustomOpDef:
-    """Return the custom operator `name`, registered from its definition if it is not yet here."""
+    """Return the custom operator `name`; register it first if this process does not have it."""
     if name in OPDEFS:
         return OPDEFS[name]
-    made = torch.library.custom_op(name, definition.body, mutates_args=(), schema=definition.schema)
+    op = torch.library.custom_op(name, definition.body, mutates_args=(), schema=definition.schema)
     for device, body in definition.kernels.items():
-        made.register_kernel(device)(body)
+        op.register_kernel(device)(body)
     if definition.fake is not None:
-        made.register_fake(definition.fake)
+        op.register_fake(definition.fake)
     if definition.backward is not None:
-        made.register_autograd(definition.backward, setup_context=definition.setup_context)
-    _registered.append(made)
-    return made
+        op.register_autograd(definition.backward, setup_context=definition.setup_context)
+    _registered.append(op)
+    return op
 
 
 def _file_of(name: str) -> str:
@@ -187,7 +190,10 @@ def _rebuild_higher_order_op(module: str, name: str) -> object:
 
 
 def _reduce_tensor(tensor: torch.Tensor) -> object:
-    """Reduce a tensor that torch.save would change or refuse; NotImplemented for others."""
+    """Return the reduced value of a tensor that torch.save would change or refuse.
+
+    NotImplemented for any other tensor.
+    """
     if tensor._is_zerotensor():
         return _rebuild_zeros, (tuple(tensor.shape), tensor.dtype, tensor.device)
     if tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]
@@ -195,29 +201,32 @@ def _reduce_tensor(tensor: torch.Tensor) -> object:
     if tensor.requires_grad and not tensor.is_leaf:
         return _rebuild_non_leaf, (tensor.detach(),)
     if tensor.is_inference():
-        made, arguments, *_ = tensor.__reduce_ex__(_PROTOCOL)
-        return _rebuild_in_inference, (made, arguments)
+        rebuild, arguments, *_ = tensor.__reduce_ex__(_PROTOCOL)
+        return _rebuild_in_inference, (rebuild, arguments)
     after = getattr(tensor, "_post_accumulate_grad_hooks", None)
     if tensor.is_leaf and (tensor._backward_hooks or after or tensor.grad is not None):
-        made, arguments, *_ = tensor.__reduce_ex__(_PROTOCOL)
-        if made is torch._utils._rebuild_parameter:
+        rebuild, arguments, *_ = tensor.__reduce_ex__(_PROTOCOL)
+        if rebuild is torch._utils._rebuild_parameter:
             arguments = (*arguments[:2], OrderedDict())
-        elif made is torch._utils._rebuild_tensor_v2:
+        elif rebuild is torch._utils._rebuild_tensor_v2:
             arguments = (*arguments[:5], OrderedDict(), *arguments[6:])
-        before = tuple((tensor._backward_hooks or {}).values())
-        return _rebuild_leaf, (made, arguments, tensor.grad, before, tuple((after or {}).values()))
+        hooks = (tuple((group or {}).values()) for group in (tensor._backward_hooks, after))
+        return _rebuild_leaf, (rebuild, arguments, tensor.grad, *hooks)
     return NotImplemented
 
 
 def _rebuild_leaf(
-    made: Callable[..., torch.Tensor],
+    rebuild: Callable[..., torch.Tensor],
     arguments: tuple[object, ...],
     gradient: torch.Tensor | None,
     before: tuple[Callable[..., object], ...],
     after: tuple[Callable[..., object], ...],
 ) -> torch.Tensor:
-    """Rebuild a leaf with its gradient, and the hooks before and after gradient accumulation."""
-    tensor = made(*arguments)
+    """Return `rebuild(*arguments)` with a gradient and with hooks.
+
+    The hooks run before and after the gradient is accumulated.
+    """
+    tensor = rebuild(*arguments)
     tensor.grad = gradient
     for hook in before:
         tensor.register_hook(hook)
@@ -237,17 +246,17 @@ def _rebuild_non_leaf(tensor: torch.Tensor) -> torch.Tensor:
     return compute_from_leaf(tensor)[0]
 
 
-def _rebuild_in_inference(made: Callable[..., object], arguments: tuple[object, ...]) -> object:
-    """Rebuild an inference tensor under inference mode."""
+def _rebuild_in_inference(rebuild: Callable[..., object], arguments: tuple[object, ...]) -> object:
+    """Return the inference tensor `rebuild(*arguments)`, made under inference mode."""
     with torch.inference_mode():
-        return made(*arguments)
+        return rebuild(*arguments)
 
 
 # --- modules ---
 
 
 def _rebuild_parametrized(kind: type[torch.nn.Module], state: dict[str, Any]) -> torch.nn.Module:
-    """Rebuild a parametrized module, whose class torch made, as `weight_norm` does."""
+    """Return a parametrized module, as `weight_norm` makes; `kind` is its unparametrized class."""
     module = kind.__new__(kind)
     vars(module).update(state)
     parametrize._inject_new_class(module)
@@ -260,18 +269,18 @@ def _rebuild_parametrized(kind: type[torch.nn.Module], state: dict[str, Any]) ->
 
 
 class _Globals(dict[str, object]):
-    """Stand-in for the globals of a function: pickled as the name of their module."""
+    """Stand-in for the globals of a function, pickled as the name and file of their module."""
 
-    def __init__(self, own: Mapping[str, object]) -> None:
+    def __init__(self, namespace: Mapping[str, object]) -> None:
         super().__init__()
-        self.module = own["__name__"], own.get("__file__")
+        self.module = namespace["__name__"], namespace.get("__file__")
 
     def __reduce__(self) -> Any:
         return _rebuild_globals, self.module
 
 
 def _rebuild_globals(name: str, file: str | None) -> dict[str, object]:
-    """Return the globals of a module, importing it or creating an empty one."""
+    """Return the globals of a module: import it, or create an empty one if that fails."""
     with contextlib.suppress(Exception):  # no such module, or it cannot be imported
         return vars(importlib.import_module(name))
     module = sys.modules[name] = types.ModuleType(name)
@@ -284,7 +293,7 @@ def _rebuild_code(arguments: tuple[Any, ...], file: str) -> types.CodeType:
 
 
 def _reduce_kernel(thing: Any, function: Callable[..., object]) -> object:
-    """Reduce a Triton kernel to its name, or to its type and function."""
+    """Return the reduced value of a Triton kernel: its name, or its type and function."""
     home = sys.modules.get(function.__module__)
     with contextlib.suppress(AttributeError):
         if operator.attrgetter(function.__qualname__)(home) is thing and _importable(home):
@@ -317,7 +326,7 @@ def _pickle_by_value() -> Iterator[None]:
 
 
 def _loaded_modules() -> list[types.ModuleType]:
-    """Return the modules in `sys.modules` under their own names, without `__main__`."""
+    """Return the modules whose key in `sys.modules` is their own name, without `__main__`."""
     return [
         module
         for name, module in list(sys.modules.items())

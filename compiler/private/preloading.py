@@ -1,4 +1,4 @@
-"""Compilation of a tiny function, to load the compiler's modules and leave no other trace."""
+"""Compilation of a tiny function, to load the compiler's modules without other effects."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from fullgraph.compiler.private.torch_state import inductor_cache_dir
 def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = False) -> bool:
     """Compile and call a tiny function outside the caller's modes; restore Dynamo's counters.
 
-    With `symbols` its shapes and scalars depend on data. Inductor builds in the folder `cache`.
-    Returns whether Inductor may assume that the C++ compiler supports the processor's vector
-    instructions (`vec_isa_ok`).
+    With `symbols`, its shapes and scalars depend on data. Inductor builds in the folder `cache`,
+    which is None for other backends. Returns whether Inductor may assume that the C++ compiler
+    supports the processor's vector instructions (`vec_isa_ok`).
     """
     import torch._dynamo as dynamo
     from torch._dynamo import convert_frame, utils
@@ -60,7 +60,10 @@ def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = Fals
 
 
 def _compile_into(tiny: Any, backend: str, cache: str | None) -> bool:
-    """Compile and run `tiny` with its kernels in folder `cache`; return whether that worked."""
+    """Compile and run `tiny`, with its kernels in the folder `cache`.
+
+    Returns whether Inductor may assume support for vector instructions, as `compile_tiny` does.
+    """
     if cache is None:
         torch.compile(tiny, backend=backend)(torch.ones(1, device="cpu"))
         return False
@@ -87,10 +90,10 @@ def _compile_into(tiny: Any, backend: str, cache: str | None) -> bool:
 
 
 def _runs_with_assumed_isa(tiny: Any, backend: str) -> bool:
-    """Whether `tiny` runs when Inductor assumes support for the processor's vector instructions.
+    """Return whether `tiny` runs if Inductor assumes support for the processor's instructions.
 
-    Otherwise Inductor builds a large file for each instruction set to find out; running `tiny`
-    shows the same for the set that it uses.
+    To test the support, Inductor would build a large file for each set of vector instructions.
+    Running `tiny` tests the set that Inductor uses.
     """
     import torch._inductor.config as inductor
 
@@ -110,7 +113,7 @@ def _runs_with_assumed_isa(tiny: Any, backend: str) -> bool:
 
 @contextlib.contextmanager
 def _probe_instruction_sets() -> Iterator[None]:
-    """Probe the vector instruction sets in threads while the block runs."""
+    """Test, in threads while the block runs, which sets of vector instructions are supported."""
     from torch._inductor import codecache, cpp_builder, cpu_vec_isa  # noqa: F401  what it needs
 
     known = set(cpu_vec_isa.x86_isa_checker())

@@ -19,13 +19,16 @@ def tree_map(change: Callable[[object], object], tree: object) -> Any:
 
 
 def named_tree_leaves(tree: object) -> list[tuple[str, object]]:
-    """Return the leaves of a pytree with their key paths: "[0]", "['logits']", ""."""
+    """Return (key path, leaf) for each leaf of a pytree.
+
+    A key path is "[0]" or "['logits']"; "" if the tree is itself a leaf.
+    """
     found, _ = _pytree.tree_flatten_with_path(tree)
     return [(_pytree.keystr(path), leaf) for path, leaf in found]
 
 
 def container_types(tree: object) -> list[tuple[str, type]]:
-    """Return the classes of a pytree's containers with their key paths, outermost first."""
+    """Return (key path, class) for each container of a pytree, outermost first."""
     parts, spec = _pytree.tree_flatten_with_path(tree, is_leaf=lambda part: part is not tree)
     if spec.is_leaf():
         return []

@@ -27,7 +27,7 @@ class Subsystem:
     name: str
     """PyTorch's name: "decomposition", "joint_graph_passes", "lowerings"."""
     setting: tuple[str, str, object] | None = None
-    """Config module, name and value that disable it; None if its applications are counted."""
+    """(config module, setting, value) that disables it; None if its applications are counted."""
 
 
 def list_subsystems() -> tuple[Subsystem, ...]:
@@ -41,7 +41,7 @@ def list_subsystems() -> tuple[Subsystem, ...]:
 
 
 _PASSES = "disabled_passes"
-"""Setting with the names of disabled passes, separated by commas."""
+"""Name of the setting that lists disabled passes, separated by commas."""
 _CONFIG_SUBSYSTEMS = (
     ("fusion", "max_fusion_size", 1),
     ("pattern matcher", "pattern_matcher", False),
@@ -50,7 +50,7 @@ _CONFIG_SUBSYSTEMS = (
     ("inplace buffers", "inplace_buffers", False),
     ("memory planning", "memory_planning", False),
 )
-"""Parts of Inductor unknown to its bisector: name, setting, value that disables it."""
+"""(name, setting, value that disables it) for parts of Inductor that its bisector does not know."""
 
 
 def _custom_passes() -> list[Subsystem]:
@@ -86,7 +86,7 @@ def _from_bisector(rung: str, part: Any) -> Subsystem:
 
 @contextlib.contextmanager
 def disable_subsystems(parts: Iterable[Subsystem]) -> Iterator[None]:
-    """Disable subsystems. Only for a process of its own, see `limit_subsystem`."""
+    """Disable subsystems inside the block; use it in a child: it replaces a method of torch."""
     made: dict[tuple[str, str], object] = {}
     for part in parts:
         if part.setting is not None:
@@ -104,14 +104,15 @@ def disable_subsystems(parts: Iterable[Subsystem]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def limit_subsystem(part: Subsystem, limit: int, tell: Callable[[str], object]) -> Iterator[None]:
-    """Apply a counted subsystem at most `limit` times; call `tell` with each application's name.
+    """Apply a counted subsystem at most `limit` times inside the block.
 
-    Only for a process of its own: it replaces torch's method.
+    Calls `tell` with the name of each application. Use it in a child process: it replaces a torch
+    method.
     """
     applied = 0
 
     def disable(name: str, describe: Callable[[], str] | None) -> bool:
-        """Return whether to disable this application: `limit` of them are done."""
+        """Return whether to disable this application, because `limit` of them are done."""
         nonlocal applied
         if name != part.name:
             return False
@@ -130,7 +131,7 @@ def limit_subsystem(part: Subsystem, limit: int, tell: Callable[[str], object]) 
 def _replace_disable_subsystem(
     disable: Callable[[str, Callable[[], str] | None], bool],
 ) -> Iterator[None]:
-    """Let `disable(name, describe)` decide whether each application is disabled."""
+    """Disable an application inside the block if `disable(subsystem, describe)` is true."""
     from torch._inductor.compiler_bisector import CompilerBisector
 
     def disable_subsystem(

@@ -1,4 +1,4 @@
-"""Tensors that public functions do not make: zero tensors, lazy views, results with a leaf."""
+"""Tensors that no public function makes: ZeroTensors, conjugate views, results with a leaf."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def zero_tensor_like(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a ZeroTensor with the shape of `tensor`: it has no memory, as autograd makes them."""
+    """Return a ZeroTensor, a tensor without memory that autograd makes, with `tensor`'s shape."""
     return torch._efficientzerotensor(tuple(tensor.shape), dtype=tensor.dtype, device=tensor.device)
 
 
@@ -24,7 +24,7 @@ def compute_from_leaf(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def mark_dynamic(tensor: torch.Tensor, dimension: int, bounds: tuple[int, int] | None) -> None:
-    """Mark a dimension as dynamic for torch.compile, within `bounds` if there are any."""
+    """Mark a dimension as dynamic for torch.compile; `bounds` are (smallest size, largest size)."""
     limits = {} if bounds is None else {"min": bounds[0], "max": bounds[1]}
     torch._dynamo.mark_dynamic(tensor, dimension, **limits)
 
@@ -34,10 +34,10 @@ class _Identity(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: object, leaf: torch.Tensor, values: list[torch.Tensor]) -> torch.Tensor:
-        """Return the value as if computed from `leaf`."""
+        """Return `values[0]` as if it were computed from `leaf`."""
         return values[0]
 
     @staticmethod
     def backward(ctx: object, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Pass the gradient on to `leaf`."""
+        """Return the gradient of the result as that of `leaf`."""
         return gradients[0], None

@@ -53,8 +53,8 @@ def set_configs(saved: dict[str, Settings]) -> None:
 def non_default_config() -> Settings:
     """Return the compiler settings that differ from torch's defaults, by full name.
 
-    For example {"torch._inductor.config.cpp.simdlen": 8}. Settings that change no result are left
-    out.
+    For example {"torch._inductor.config.cpp.simdlen": 8}. Settings that cannot change a result are
+    left out.
     """
     found = {}
     for module in _CONFIGS:
@@ -133,7 +133,7 @@ def compile_in_process() -> None:
 
 
 def skip_guard_profiling() -> None:
-    """Stop Dynamo from timing new guards for a log: a fifth of a small frame's compile time."""
+    """Stop Dynamo from timing new guards for a log, a fifth of a small frame's compile time."""
     guards: Any = sys.modules.get("torch._dynamo.guards")
     if hasattr(guards, "profile_guard_manager"):
         guards.profile_guard_manager = lambda root, scope, times: 0.0
@@ -141,7 +141,10 @@ def skip_guard_profiling() -> None:
 
 @contextlib.contextmanager
 def use_compile_threads(number: int) -> Iterator[None]:
-    """Build `number` C++ kernels at a time in a forked child, which lacks its parent's threads."""
+    """Build `number` C++ kernels at a time in a forked child, in new threads.
+
+    A forked child does not have its parent's threads.
+    """
     import torch._inductor.config as inductor
     from torch._inductor.async_compile import AsyncCompile
 
@@ -169,7 +172,7 @@ def compile_uncached(random: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def forbid_recompiles(wanted: bool) -> Iterator[None]:
-    """Raise on a recompile inside the block, if `wanted`."""
+    """Make a recompile inside the block an error if `wanted`; else do nothing."""
     import torch._dynamo.config as dynamo
 
     with dynamo.patch(error_on_recompile=True) if wanted else contextlib.nullcontext():
@@ -184,7 +187,7 @@ def get_default_device() -> torch.device | None:
 
 
 def get_log_state() -> dict[str, object]:
-    """Return the loggers and artifacts that `torch._logging.set_logs` switched on."""
+    """Return the state of `torch._logging`: the loggers and artifacts that are switched on."""
     state = getattr(getattr(torch._logging, "_internal", None), "log_state", None)
     return {name: copy.copy(value) for name, value in vars(state).items()} if state else {}
 

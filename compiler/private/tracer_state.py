@@ -20,12 +20,12 @@ from fullgraph.compiler.sources import is_user_code
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
 _CONSUMES_OPERAND = re.compile(r"JUMP.*_IF_|TO_BOOL|(BEFORE|SETUP)_(ASYNC_)?WITH|LOAD_SPECIAL")
 _MOVE = re.compile(r"NOP|COPY|SWAP|DUP_|ROT_|STORE_|TO_BOOL|NOT_TAKEN|CACHE")
-"""Instructions between a value and the jump on it: `:=` copies and stores the value."""
+"""Names of instructions between one that computes a value and a jump on it, as `:=` adds."""
 _FRAME_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 
 
 def current_compile_id() -> str:
-    """Return the id of the current compilation, such as "0/1" or "!0/3/0"; "" outside of one."""
+    """Return the id of the current compilation, such as "0/1" or "!0/3/0"; "" if there is none."""
     from torch._guards import CompileContext
 
     current = CompileContext.current_compile_id()
@@ -85,7 +85,10 @@ def running_tracers(tx: Tracer | None, exc: BaseException | None) -> list[Tracer
 
 
 def root_cause_of(exc: BaseException | None) -> BaseException | None:
-    """Return the exception that `exc` wraps if another graph break was being handled, or `exc`."""
+    """Return the graph break that was being handled when `exc` was raised, else `exc`.
+
+    In a chain of such exceptions, return the first one raised. None for None.
+    """
     while exc is not None:
         before = exc.__cause__ or exc.__context__
         quoted = getattr(before, "msg", None)
@@ -131,7 +134,10 @@ def _operand_instruction(tx: Tracer) -> Instruction:
 
 
 def calling_position() -> Position | None:
-    """Return the innermost user expression that called into the compiler from eager, or None."""
+    """Return the innermost user expression that called into the compiler from eager.
+
+    None if there is none.
+    """
     frame: FrameType | None = sys._getframe()
     while frame is not None and "CatchErrorsWrapper" not in frame.f_code.co_qualname:
         frame = frame.f_back
@@ -155,7 +161,7 @@ def calling_position() -> Position | None:
 
 
 def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, ...]:
-    """Return the positions of a stack summary; torch fills in columns since 2.13."""
+    """Return the positions of a stack summary, with columns since torch 2.13; () for None."""
     return tuple(
         Position(
             f.filename,
@@ -182,13 +188,16 @@ def running_modules(txs: list[Tracer]) -> Iterator[torch.nn.Module]:
 
 
 def _self_candidates(code: CodeType) -> tuple[str, ...]:
-    """Return the arguments that may be `self`: the first, or any of a resume function's."""
+    """Return the names of the arguments that may be `self`.
+
+    This is the first argument, but any argument of a resume function.
+    """
     names = code.co_varnames[: code.co_argcount]
     return names if _RESUME.match(code.co_name) else names[:1]
 
 
 def _held_object(variable: object) -> object:
-    """Return the object that a VariableTracker holds, or None; never realize a lazy one."""
+    """Return the object that a VariableTracker holds; None if it has none or is not realized."""
     fields = getattr(variable, "__dict__", {})
     cache = fields.get("_cache")
     return fields.get("value") if cache is None else getattr(cache, "value", None)
@@ -235,8 +244,7 @@ _FULLGRAPH = str(Path(__file__).parents[2])
 
 
 def _innermost_user_line(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:
-    """Return file and line of the innermost frame outside torch; the last frame if there is
-    none."""
+    """Return file and line of the innermost frame outside torch, else of the last frame."""
     for file, line in reversed(frames):
         if not file.startswith(_TORCH):
             return file, int(line)
@@ -251,7 +259,7 @@ def _target_name(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:
 
 
 def guard_positions(output: OutputGraph) -> dict[str, tuple[Position, ...]]:
-    """Return the user positions behind the guards of a graph, by guarded source."""
+    """Return the stack that installed each guard of a graph, by guarded source: "L['x']"."""
     lines: dict[str, tuple[Position, ...]] = {}
     context = getattr(getattr(output, "tracing_context", None), "guards_context", None)
     for guard in getattr(context, "dynamo_guards", ()) or ():

@@ -1,4 +1,4 @@
-"""Recorder of what Dynamo and the backends report while anything compiles."""
+"""Recorder of the events that Dynamo and the backends report during compilations."""
 
 from fullgraph.compiler.recording.graph_break_message import parse_graph_break
 from fullgraph.compiler.recording.guard_message import parse_guard

@@ -45,7 +45,7 @@ class GraphBreakText:
 
 
 def parse_graph_break(message: str) -> GraphBreakText:
-    """Parse a graph break message. Other text becomes a `gb_type` of its first line."""
+    """Parse a graph break message. For other text, `gb_type` is its first line."""
     root, *wrapped = message.split(_ANOTHER)
     wrappers = tuple(_parse_one(part).gb_type for part in reversed(wrapped))
     text = _parse_one(root)
@@ -70,6 +70,6 @@ def _parse_one(text: str) -> GraphBreakText:
 
 
 def _dedent(text: str) -> str:
-    """Return text with the lines after the first dedented."""
+    """Return `text` with all lines but the first dedented."""
     first, newline, rest = text.partition("\n")
     return (first + newline + textwrap.dedent(rest)).strip()

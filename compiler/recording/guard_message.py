@@ -32,13 +32,13 @@ class GuardText:
     text: str
     """Condition or sentence, without the compile id and the source comment."""
     position: Position | None
-    """User line that installed the guard, or None."""
+    """User line that installed the guard; None if the message has none."""
     sources: frozenset[str]
-    """Guarded values as Dynamo names their sources: "L['x']"."""
+    """Dynamo's names for the sources of the guarded values: "L['x']"."""
 
 
 def parse_guard(reason: str) -> GuardText:
-    """Parse `reason`, the failure of one guard in a recompile."""
+    """Parse `reason`, the message of one guard that failed before a recompile."""
     reason = _ID.sub("", reason)
     stack = _STACK_LINE.findall(reason)
     position = Position(stack[-1][0], int(stack[-1][1]), function=stack[-1][2]) if stack else None

@@ -50,9 +50,9 @@ from fullgraph.compiler.sources import is_user_code
 
 RECOMPILE_LIMIT = "Dynamo recompile limit exceeded"
 _BARE_LIMITS = ("RecompileLimitExceeded", "FailOnRecompileLimitHit")
-"""Exceptions for the recompile limit before it became a graph break, GB0039."""
+"""Exceptions for the recompile limit in torch versions in which it is no graph break (GB0039)."""
 _BREAKS = ("Unsupported", "UserError", "UncapturedHigherOrderOpError", *_BARE_LIMITS)
-"""Exceptions by which Dynamo says that it cannot capture an operation."""
+"""Exceptions that Dynamo raises if it cannot capture an operation."""
 
 
 @contextlib.contextmanager
@@ -109,7 +109,7 @@ class Recorder:
 
     @property
     def event_count(self) -> int:
-        """Number of events until now."""
+        """Number of events so far."""
         return len(self._events)
 
     @property
@@ -119,7 +119,7 @@ class Recorder:
     # The methods of CompileListener.
 
     def on_break(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
-        """Record a graph break, once for an exception that several tracers report."""
+        """Record a graph break; an exception that several tracers report is recorded once."""
         exc = exc or _break_in_progress()
         if exc is not None and not self._is_first_report(exc):
             return
@@ -169,7 +169,7 @@ class Recorder:
             )
 
     def on_skip(self, code: CodeType, reason: str) -> None:
-        """Record a skipped frame of the user's, unless its break is recorded."""
+        """Record a skipped frame of user code, unless the break that skipped it is recorded."""
         frame = frame_position(code)
         # A frame that just broke is recorded already; code of torch and Python is never compiled.
         if (
@@ -311,7 +311,7 @@ class Recorder:
         )
 
     def _operators_of(self, gm: torch.fx.GraphModule) -> OperatorTrace | None:
-        """Return the operators of a graph beside a break; None if fake tensors cannot run it."""
+        """Return the operators of a graph; None before any break or if it fails on fake tensors."""
         if not (self._records_operators and self._has_broken):
             return None
         try:
@@ -328,7 +328,7 @@ class Recorder:
         return ()
 
     def _is_first_report(self, exc: BaseException) -> bool:
-        """Whether this exception was not reported before; remembers it."""
+        """Return whether this exception was not reported before, and remember it."""
         if id(exc) in self._seen:
             return False
         self._seen.add(id(exc))
@@ -365,9 +365,9 @@ def _message_of(exc: BaseException | None) -> str:
 
 
 def _stack_of(txs: list[Tracer], exc: BaseException | None) -> tuple[Position, ...]:
-    """Return the tracers' positions, or torch's own stack if it is deeper.
+    """Return the tracers' positions, or torch's own stack if it has more frames.
 
-    An exception that user code raised in an inlined call reaches only the caller's tracer.
+    If user code in an inlined call raises an exception, only the caller's tracer reports it.
     """
     stack = tuple(map(tx_position, txs))
     real = summary_positions(getattr(root_cause_of(exc), "real_stack", None))

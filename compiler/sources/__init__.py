@@ -1,4 +1,4 @@
-"""Source text of running code, and live functions that run an edited one."""
+"""Source text of running code, and edited source that live functions run."""
 
 from fullgraph.compiler.sources.cells import (
     cell_name,

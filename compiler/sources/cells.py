@@ -1,4 +1,4 @@
-"""Cells of the running notebook: their names, and what earlier cells imported."""
+"""Cells of the running notebook: their names, and the imports of earlier cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILE = re.compile(r"[^\s\"'(),:]+\.py\b|<ipython-input[^>\n]*>")
 
 
 def cell_name(file: str) -> str | None:
-    """Return "In[3]" for the file name of a cell's code; None for any other file."""
+    """Return "In[3]" for the temporary file name of a notebook cell; None for any other file."""
     compiler = getattr(running_shell(), "compile", None)
     describe = getattr(compiler, "format_code_name", None)  # IPython 8.0 or newer
     named = describe(file) if describe is not None else None
@@ -19,16 +19,16 @@ def cell_name(file: str) -> str | None:
 
 
 def name_cells(text: str) -> str:
-    """Return a message with "In[3]" instead of the temporary file name of a cell."""
+    """Return `text` with "In[3]" in place of the temporary file name of a notebook cell."""
     if running_shell() is None:
         return text
     return _FILE.sub(lambda match: cell_name(match[0]) or match[0], text)
 
 
 def imports_of_cells(file: str) -> str:
-    """Return the top-level imports of all cells so far for the file name of a cell; "" for a file.
+    """Return the top-level imports of all cells run so far, if `file` is a cell; else "".
 
-    Imports of names that are deleted by now are left out.
+    Imports of names that no longer exist are left out.
     """
     if cell_name(file) is None:
         return ""
@@ -47,18 +47,18 @@ def imports_of_cells(file: str) -> str:
 
 
 def running_shell() -> Any:
-    """Return IPython's shell if this process runs in one."""
+    """Return IPython's shell; None if this process does not run in one."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 
 
 def _bound_name(alias: ast.alias) -> str:
-    """Return the name that one part of an import binds."""
+    """Return the name that one alias of an import statement binds."""
     return alias.asname or alias.name.partition(".")[0]
 
 
 def _with_names(statement: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> str:
-    """Return the text of an import of `names` alone."""
+    """Return the source of an import statement that imports only `names`."""
     if isinstance(statement, ast.Import):
         return ast.unparse(ast.Import(names))
     return ast.unparse(ast.ImportFrom(statement.module, names, statement.level))

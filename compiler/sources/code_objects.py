@@ -1,4 +1,4 @@
-"""Compiled code of a source file: its identity, its `__future__` flags, and pairs of versions."""
+"""Code objects compiled from a source file: identity, `__future__` flags, old and new versions."""
 
 from __future__ import annotations
 import __future__
@@ -17,7 +17,10 @@ for _name in __future__.all_feature_names:
 
 
 def code_identity(code: CodeType) -> CodeIdentity:
-    """Return a key that tells codes apart: `==` ignores positions and qualified names."""
+    """Return a key that is equal only for equal code objects.
+
+    Unlike `==` of code objects, it compares positions and qualified names, too.
+    """
     return code, code.co_linetable, code.co_qualname
 
 
@@ -27,10 +30,12 @@ def future_flags(functions: list[FunctionType]) -> int:
 
 
 def compile_module(tree: ast.Module, file: str, flags: int, alone: bool = False) -> list[CodeType]:
-    """Compile a module without the `__future__` imports of this file; return its code object.
+    """Return the code object of a module, in a list of one.
 
-    With `alone`, compile each top-level statement as a module, as IPython does, and return all.
-    Since 3.11 CPython compiles `name.attribute()` differently in a module that imports `name`.
+    The `__future__` imports of the file that calls `compile` do not apply; `flags` are those of
+    `file`. With `alone`, return a code object for each top-level statement, compiled as a module of
+    its own, as IPython does. That differs from compiling the whole module: since 3.11 CPython
+    compiles `name.attribute()` differently in a module that imports `name`.
     """
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # a cell may await
     modules = [ast.Module([one], []) for one in tree.body] if alone else [tree]
@@ -43,9 +48,10 @@ def pair_codes(
     key: Callable[[CodeType], Hashable],
     match: CodeMatcher,
 ) -> Iterator[CodePair]:
-    """Yield each code nested in those of `old` with its replacement nested in those of `new`.
+    """Yield (old code, new code) for each code object nested in `old` that has a match in `new`.
 
-    Codes with an equal `key` are paired in order. Where their numbers differ, `match` pairs them.
+    Code objects with the same `key` are paired in order. If there are more of them in `old` or in
+    `new`, `match` pairs them.
     """
     groups: dict[Hashable, tuple[list[CodeType], list[CodeType]]] = {}
     for version, codes in enumerate((old, new)):

@@ -27,9 +27,9 @@ from fullgraph.compiler.sources.live_functions import find_live_functions
 from fullgraph.compiler.sources.source import FunctionNode, Source, first_line, read_source
 
 ORIGINAL = "_fullgraph_original"
-"""Name, in an edit's text, of the replaced expression or statement."""
+"""Name that stands in an edit's text for the replaced expression or statement."""
 ORIGINAL_VALUE = "_fullgraph_original_value"
-"""Name, in an edit's text, of the right-hand side of the replaced assignment."""
+"""Name that stands in an edit's text for the right-hand side of the replaced assignment."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class FunctionEdit:
 
     An expression is replaced by an expression, a statement by any number of statements. Names of
     `objects` must not begin with two underscores, which a class would mangle. Inner nodes are
-    replaced first; of several edits of one node, a later one gets the earlier result as `ORIGINAL`.
+    replaced first. If several edits replace one node, `ORIGINAL` in a later one is the result of
+    the earlier ones.
     """
 
     at: Position
@@ -108,7 +109,10 @@ def edit_functions(edits: Iterable[FunctionEdit]) -> Iterator[EditedFunctions]:
 def _compile_edits(
     file: str, edits: Sequence[FunctionEdit], functions: list[FunctionType]
 ) -> tuple[dict[CodeIdentity, CodePair], list[RefusedEdit]]:
-    """Return the codes of `file` that the edits change, each with its new code, and refusals."""
+    """Return (old code, new code) for each code object that the edits change, and refused edits.
+
+    The pairs are by the identity of the old code. `functions` are the live functions of `file`.
+    """
     source = read_source(file, functions[0].__globals__ if functions else None)
     if source is None:
         return {}, [RefusedEdit(edit, "its source cannot be read") for edit in edits]
@@ -144,7 +148,10 @@ def _compile_edits(
 
 
 def _check_edit(source: Source, node: ast.AST | None, edit: FunctionEdit) -> tuple[str, int]:
-    """Return why `node` cannot be edited ("" if it can) and its top-level statement's index."""
+    """Return (reason, index): why `node` cannot be edited, and its top-level statement's index.
+
+    The reason is "" if it can be edited. The index is -1 if it cannot.
+    """
     if node is None:
         return "no expression stands at this place in the source", -1
     if isinstance(node, ast.expr) and not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
@@ -186,7 +193,10 @@ def _find_reason_not_run(
 def _compile_as_run(
     source: Source, place: int, flags: int, running: set[CodeIdentity]
 ) -> tuple[CodeType, bool]:
-    """Compile a top-level statement as its running code was; return whether that was alone."""
+    """Compile the top-level statement at index `place` in the way that gives the running code.
+
+    Returns its code, and whether it was compiled alone, as IPython does.
+    """
     statement = source.tree.body[place]
     for alone in (False, True):
         code = _compile_statement(source, place, statement, flags, alone)
@@ -198,9 +208,9 @@ def _compile_as_run(
 def _compile_statement(
     source: Source, place: int, statement: ast.stmt, flags: int, alone: bool
 ) -> CodeType:
-    """Compile the module with `statement` at top-level index `place`, and no other definitions.
+    """Return the code of the module with `statement` at top-level index `place`.
 
-    Module-level imports stay unless the statement was compiled `alone`.
+    Other functions and classes of the module are left out; with `alone`, all other statements are.
     """
     definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     body = [
@@ -212,13 +222,13 @@ def _compile_statement(
 
 
 def _code_pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
-    """Yield `old` with `new`, then the code objects inside them that belong together."""
+    """Yield (`old`, `new`), then pairs of corresponding code objects inside them."""
     yield old, new
     yield from pair_codes([old], [new], lambda c: (c.co_name, c.co_firstlineno), _match_by_start)
 
 
 def _match_by_start(olds: list[CodeType], news: list[CodeType]) -> list[CodePair]:
-    """Pair codes by their first position, for edits that removed one of several lambdas."""
+    """Pair code objects by their first position; used if an edit removed one of several lambdas."""
     starts = {_start_of(code): code for code in news}
     return [(code, starts[_start_of(code)]) for code in olds if _start_of(code) in starts]
 
@@ -254,7 +264,7 @@ def _apply_edits(
 
 
 def _replace_child(parent: ast.AST, old: ast.AST, new: list[ast.AST]) -> None:
-    """Put the nodes `new` in the place of `old` among the children of `parent`."""
+    """Replace the child `old` of `parent` by the nodes `new`."""
     for name, value in ast.iter_fields(parent):
         if value is old:
             setattr(parent, name, new[0])
@@ -268,9 +278,9 @@ def _replace_child(parent: ast.AST, old: ast.AST, new: list[ast.AST]) -> None:
 def _replace_node(node: ast.AST, edit: FunctionEdit) -> list[ast.AST]:
     """Return the nodes that replace `node`.
 
-    A node that the edit drops stays in the dead branch of a constant condition. CPython emits no
-    code for it but still counts its variables: closures keep their cells, generators stay
-    generators.
+    If the edit's text does not contain the node, the node stays in the dead branch of a constant
+    condition. CPython emits no code for it but still counts its variables, so closures keep their
+    cells and generators stay generators.
     """
     whole: ast.AST
     if isinstance(node, ast.expr):
@@ -295,6 +305,7 @@ def _replace_node(node: ast.AST, edit: FunctionEdit) -> list[ast.AST]:
 
 
 def _true_at(node: ast.AST) -> ast.expr:
+    """Return the constant True with the position of `node`."""
     return ast.copy_location(ast.Constant(True), node)
 
 

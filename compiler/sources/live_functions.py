@@ -1,4 +1,4 @@
-"""Search for live functions by the file that they come from."""
+"""Search for live function objects by the source file of their code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from weakref import ref
 class FunctionIndex:
     """Functions among the frozen objects of this process, which `gc.get_objects` does not list.
 
-    `functions` maps each file searched for to weak references; it is None while the index is off.
+    `functions` maps each file that was searched to weak references; it is None outside
+    `index_live_functions`.
     """
 
     def __init__(self) -> None:
@@ -24,9 +25,10 @@ _INDEX = FunctionIndex()
 
 
 def freeze_inherited_objects() -> None:
-    """Exclude the objects a forked child inherited, garbage included, from its garbage collection.
+    """Exclude the objects that this forked child inherited from its garbage collection.
 
-    The parent runs their finalizers, and looking at them would copy the memory they lie in.
+    The parent runs the finalizers of garbage among them. Looking at the objects would copy their
+    memory.
     """
     _INDEX.functions = _weak_references(find_live_functions(_INDEX.functions or ()))
     gc.freeze()
@@ -34,10 +36,10 @@ def freeze_inherited_objects() -> None:
 
 @contextmanager
 def index_live_functions() -> Iterator[None]:
-    """Search for the functions of a file once inside this block, forked children included.
+    """Make repeated searches for a file's functions fast inside the block, also in forked children.
 
-    Live objects are frozen inside the block, so later searches look at younger objects only. If
-    the user froze objects, which could not be told from ours, every search is a full one.
+    The first search looks at all objects, which are frozen (`gc.freeze`). Later searches look only
+    at younger objects. If the user has frozen objects, every search looks at all objects.
     """
     if _INDEX.functions is not None or gc.get_freeze_count():
         yield
@@ -76,7 +78,7 @@ def _weak_references(found: dict[str, list[FunctionType]]) -> dict[str, list[ref
 
 
 def _search_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
-    """Search frozen objects as well; if there are any, freeze every object afterwards."""
+    """Search all objects, frozen ones included; if some were frozen, freeze all of them again."""
     if _INDEX.functions is None and not gc.get_freeze_count():  # the count walks all of them
         return _search_unfrozen(files)
     gc.unfreeze()
@@ -89,9 +91,9 @@ def _search_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
 def _search_unfrozen(files: Collection[str]) -> dict[str, list[FunctionType]]:
     """Search the objects that the garbage collector lists.
 
-    A function refers to the globals of its module. Asking for the referrers of these leaves other
-    objects untouched, which a forked child would otherwise copy. The functions of a file without a
-    module (a notebook cell, executed text) are searched for among all objects.
+    A function refers to the globals of its module, so it is found among the referrers of these.
+    That touches no other objects, which a forked child would have to copy. If a file has no module
+    (a notebook cell, code from exec), its functions are searched for among all objects.
     """
     namespaces = _module_globals(files)
     if len({names["__file__"] for names in namespaces}) < len(files):
@@ -100,7 +102,10 @@ def _search_unfrozen(files: Collection[str]) -> dict[str, list[FunctionType]]:
 
 
 def _are_young(files: Collection[str], objects: Iterable[object]) -> bool:
-    """Whether the globals of each file's module are among `objects`: so are its functions."""
+    """Return whether each file has a module whose globals are among `objects`, the young ones.
+
+    Then all functions of the file are young, too.
+    """
     namespaces = _module_globals(files)
     young = {id(thing) for thing in objects if type(thing) is dict}
     return {names["__file__"] for names in namespaces} == set(files) and all(
@@ -128,7 +133,7 @@ def _functions_of(
 
 
 def _is_hashable(code: CodeType) -> bool:
-    """Whether `code` can be hashed; Dynamo gives the code of functions it makes a dict constant."""
+    """Whether `code` can be hashed; code that Dynamo makes may have a dict among its constants."""
     try:
         hash(code)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Source overrides: files with a new text in memory, which live functions run and readers see.
+"""Source overrides: new text of a file in memory, which live functions run and `linecache` gives.
 
 `edit_functions` replaces single expressions and keeps all positions. An override takes the whole
 new text of a file, as an editor would save it, and writes nothing to disk.
@@ -29,18 +29,19 @@ from fullgraph.compiler.sources.source import read_source
 
 @dataclass(frozen=True)
 class NewDecorators:
-    """Decorators that new text puts above those of a function."""
+    """Decorators that new text adds above those that a function has."""
 
     before: Any
-    """What stood under the function's name in its module or class."""
+    """Object bound to the function's name, in its module or class, before it was decorated."""
     after: Any
+    """The decorated object that replaces it."""
     decorators: tuple[CodeType, ...]
     """Expressions to evaluate in the function's globals, innermost first."""
 
 
 @dataclass(frozen=True)
 class SourceOverride:
-    """Functions that run new code inside `override_sources`, and what could not be replaced."""
+    """Functions that run new code inside `override_sources`, and reasons why others do not."""
 
     functions: tuple[FunctionType, ...]
     refused: tuple[str, ...]
@@ -50,12 +51,12 @@ class SourceOverride:
 
 @contextmanager
 def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
-    """Run and read each file of `texts` (text by path) with its new text; restore on exit.
+    """Make live functions run the new texts of their files, by path in `texts`; restore on exit.
 
-    New imports and functions at a file's top level are added to its globals, and new outermost
-    decorators of functions and methods are applied under their names. Code that already ran
-    (a class body, a model's `__init__`) does not run again. Functions that the new code created
-    inside the block get their old code where there is one.
+    Readers of source get the new text, too. New imports and functions at a file's top level are
+    added to its globals. New outermost decorators of a function or method are applied, and the
+    result is bound to its name. Code that already ran (a class body, a model's `__init__`) does not
+    run again. On exit, functions that the new code created also get their old code if there is one.
     """
     refused: list[str] = []
     old_codes: dict[CodeIdentity, CodeType] = {}
@@ -113,7 +114,10 @@ def _restore_codes(files: Sequence[str], old_codes: Mapping[CodeIdentity, CodeTy
 def _changed_codes(
     old: ast.Module, new: ast.Module, file: str, flags: int, functions: Sequence[FunctionType]
 ) -> dict[CodeIdentity, CodePair]:
-    """Return the codes that `new` changes, each with its new code, compiled as the running ones."""
+    """Return (old code, new code) for each code object that differs in `new`, by its identity.
+
+    Both are compiled in the way that gives the running code of `functions`.
+    """
     pairs: dict[CodeIdentity, CodePair] = {}
     running = {code_identity(function.__code__) for function in functions}
     for alone in (False, True):
@@ -128,7 +132,7 @@ def _changed_codes(
 
 
 def _match_equal(olds: list[CodeType], news: list[CodeType]) -> list[CodePair]:
-    """Pair codes with the same instructions, for files in which functions were added or removed."""
+    """Pair code objects with the same instructions; used if functions were added or removed."""
     return [(a, b) for a in olds for b in news if _is_same_code(a, b)]
 
 
@@ -162,8 +166,10 @@ def _define_new_names(
 def _new_decorators(
     old: ast.Module, new: ast.Module
 ) -> Iterator[tuple[tuple[str, ...], list[ast.expr]]]:
-    """Yield the path of each function or method with new outermost decorators, and these,
-    innermost first."""
+    """Yield (path, decorators) for each function or method with new outermost decorators.
+
+    The path is ("Net", "forward"); the decorators are the new ones, innermost first.
+    """
     known = dict(_functions_by_path(old.body))
     for path, function in _functions_by_path(new.body):
         if path in known:
@@ -187,8 +193,10 @@ def _functions_by_path(
 def _decorate(
     namespace: dict[str, object], path: Sequence[str], decorators: Sequence[CodeType]
 ) -> Iterator[NewDecorators | None]:
-    """Bind the function at `path` to its decorated form until exit, also where modules imported
-    it; yield None if it is not there."""
+    """Replace the function at `path` by its decorated form until exit, also in other modules.
+
+    Other modules are those that imported the function. Yields None if there is no function.
+    """
     owner: Any = None
     for name in path[:-1]:
         owner = namespace.get(name) if owner is None else vars(owner).get(name)
@@ -219,7 +227,7 @@ def _decorate(
 
 
 def _bound_names(statement: ast.stmt) -> set[str]:
-    """Return the names that an import or a definition binds."""
+    """Return the names that an import or a definition binds; an empty set for other statements."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
@@ -229,7 +237,7 @@ def _bound_names(statement: ast.stmt) -> set[str]:
 
 @contextmanager
 def _override_linecache(file: str, text: str) -> Iterator[None]:
-    """Let `linecache`, and every reader of source through it, return `text` for `file`."""
+    """Make `linecache`, which readers of source use, return `text` for `file` until exit."""
     before = linecache.cache.get(file)
     lines = text.splitlines(keepends=True)
     linecache.cache[file] = (len(text), None, lines, file)  # without a time it is never checked

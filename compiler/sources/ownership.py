@@ -21,7 +21,7 @@ class Owner(StrEnum):
 
 @functools.cache
 def owner_of(file: str) -> Owner:
-    """Return the owner of `file`; generated code ("<string>", "<frozen …>") counts as Python's."""
+    """Return the owner of the code in `file`; Python for generated code such as "<string>"."""
     if file.startswith("<") and not file.startswith(("<ipython", "<stdin")):
         return Owner.PYTHON
     if file.startswith(_package_folders("torch", "fullgraph", "functorch")):
@@ -43,7 +43,7 @@ def _standard_library() -> tuple[str, ...]:
 
 @functools.cache
 def _package_folders(*packages: str) -> tuple[str, ...]:
-    """Return the folders of packages, with those an editable install links to."""
+    """Return the folders of packages, including those that an editable install links to."""
     found: list[str] = []
     for package in packages:
         spec = find_spec(package)

@@ -17,17 +17,17 @@ ComprehensionNode = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Parsed file. `parents` maps a node to its parent node; the module has none."""
+    """Parsed source file. `parents` maps each node but the module to its parent."""
 
     file: str
     text: str
     tree: ast.Module
     parents: dict[ast.AST, ast.AST]
     starts: dict[tuple[int, int], tuple[ast.AST, ...]]
-    """Nodes by their first (line, column), outer nodes first."""
+    """Nodes by (line, column) of their start, outer nodes first."""
 
     def position(self, node: ast.AST, function: str = "") -> Position:
-        """Return the span of an expression or a statement."""
+        """Return the span of an expression or a statement as a position in `function`."""
         return Position(
             self.file,
             node.lineno,  # type: ignore[attr-defined]
@@ -54,9 +54,10 @@ class Source:
             node = parent
 
     def node(self, position: Position) -> ast.AST | None:
-        """Return the outermost node whose span is `position`, expressions before statements.
+        """Return the outermost expression whose span is `position`, else the outermost statement.
 
-        An end of None matches any end. Returns None without a column or a matching span.
+        An end of None matches any end. Returns None if no span matches or the position has no
+        column.
         """
         matching = [
             node
@@ -68,7 +69,7 @@ class Source:
         return next(iter(expressions + matching), None)
 
     def statement_at(self, line: int) -> ast.stmt | None:
-        """Return the innermost statement that covers a line, decorators included."""
+        """Return the innermost statement that covers a line; decorators belong to the statement."""
         covering = [s for s in self.statements if first_line(s) <= line <= (s.end_lineno or 0)]
         return covering[-1] if covering else None
 
@@ -79,14 +80,15 @@ class Source:
 
     @functools.cached_property
     def statements(self) -> list[ast.stmt]:
-        """Statements of the file, outer ones before inner ones."""
+        """All statements of the file, a statement before those inside it."""
         return [node for node in self.parents if isinstance(node, ast.stmt)]
 
 
 def read_source(file: str, namespace: dict[str, object] | None = None) -> Source | None:
     """Return the parsed source of a file or notebook cell; None if it cannot be read or parsed.
 
-    `namespace` holds the globals of a function of that file: their loader may know the text.
+    `namespace` are the globals of a function of that file. The loader in them can give the text of
+    a module that is not on disk.
     """
     lines = linecache.getlines(file, namespace)
     if not lines and namespace is None and not file.startswith("<"):  # a module in a zip
@@ -97,7 +99,7 @@ def read_source(file: str, namespace: dict[str, object] | None = None) -> Source
 
 @functools.lru_cache(maxsize=64)
 def _parse_source(file: str, text: str) -> Source | None:
-    """Return the parsed source; None for text that is no Python."""
+    """Return the parsed source; None if `text` is not valid Python."""
     try:
         tree = ast.parse(text, file)
     except (SyntaxError, ValueError, RecursionError):
@@ -117,10 +119,10 @@ def _parse_source(file: str, text: str) -> Source | None:
 
 
 def _instruction_starts(node: ast.AST) -> list[tuple[int, int]]:
-    """Return the positions where instructions of `node` may start.
+    """Return the (line, column) pairs at which CPython may locate instructions of `node`.
 
-    Since 3.10 CPython locates the call of a method on a later line than its object at the method's
-    name (`update_start_location_to_match_attr` in its compiler).
+    If a method's name is on a later line than its object, CPython since 3.10 locates the call at
+    the name (`update_start_location_to_match_attr` in its compiler).
     """
     if not isinstance(node, ast.expr | ast.stmt | ast.pattern):
         return []

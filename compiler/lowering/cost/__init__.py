@@ -1,4 +1,4 @@
-"""The cost stage: what graphs cost on a device, estimated without compiling them."""
+"""Estimated cost of graphs on a device, without compiling them."""
 
 from fullgraph.compiler.lowering.cost.device import (
     CPU,

@@ -9,31 +9,31 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.lowering.cost.this_cpu import measure_this_cpu
 
 CPU = "cpu"
-"""The name of the machine at hand."""
+"""Device name of this machine's CPU."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """Figures of one device."""
+    """Performance figures of one device."""
 
     name: str
-    """"h100": as the user names it."""
+    """Name that the user gives: "h100"."""
     label: str
-    """"H100 SXM": as a report names it."""
+    """Name in reports: "H100 SXM"."""
     flops: tuple[tuple[str, float], ...]
-    """Peak flops a second by dtype; dtypes that are missing count as float32."""
+    """(dtype, peak flops per second) pairs; a missing dtype has the figure of float32."""
     bandwidth: float
-    """Bytes a second that the memory reads or writes."""
+    """Memory bandwidth in bytes per second, for reads and writes together."""
     launch: float
-    """Seconds that one launch takes beyond its work."""
+    """Launch overhead of one kernel, in seconds."""
 
     def peak(self, dtype: str) -> float:
-        """Return the peak flops a second for a dtype."""
+        """Return the peak flops per second for a dtype."""
         known = dict(self.flops)
         return known.get(dtype, known["float32"])
 
     def seconds(self, moved: int, flops: int, dtype: str) -> float:
-        """Return the roofline time of one kernel that moves `moved` bytes."""
+        """Return the roofline time, in seconds, of a kernel that reads and writes `moved` bytes."""
         return self.launch + max(moved / self.bandwidth, flops / self.peak(dtype))
 
 
@@ -69,7 +69,7 @@ def published_devices() -> Mapping[str, Device]:
 
 
 def find_device(name: str = CPU) -> Device:
-    """Return the device of a name; "cpu" is this machine, measured once.
+    """Return the device called `name`; "cpu" is this machine, measured once.
 
     Raises FullgraphError for an unknown name.
     """
@@ -82,12 +82,12 @@ def find_device(name: str = CPU) -> Device:
 
 
 def check_device(name: str) -> None:
-    """Raise FullgraphError unless a device has this name; measure nothing."""
+    """Raise FullgraphError if no device is called `name`; measure nothing."""
     if _normalize(name) not in (CPU, *published_devices()):
         known = ", ".join(published_devices())
         raise FullgraphError(f"There is no device {name!r}: give one of {CPU}, {known}.")
 
 
 def _normalize(name: str) -> str:
-    """Return "rtx4090" for "RTX 4090"."""
+    """Return a device name in lower case without separators: "rtx4090" for "RTX 4090"."""
     return "".join(character for character in name.lower() if character.isalnum())

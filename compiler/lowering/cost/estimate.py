@@ -18,22 +18,22 @@ class Cost:
     """Estimated cost of one run of a graph, or of several one after the other."""
 
     kernels: int = 0
-    """Generated kernels."""
+    """Number of generated kernels."""
     externs: int = 0
-    """Calls of libraries, one an operator."""
+    """Number of extern kernels: calls of a library such as cuBLAS, one for each operator."""
     bytes_read: int = 0
     bytes_written: int = 0
     flops: int = 0
     peak_memory: int = 0
-    """Most bytes of intermediates and outputs at one time; inputs and parameters do not count."""
+    """Largest number of live bytes, of intermediates and outputs; inputs do not count."""
     seconds: float = 0.0
-    """Roofline time: per kernel the launch and the larger of moving and computing."""
+    """Roofline time: for each kernel, its launch plus the longer of memory and compute time."""
     unknown: tuple[str, ...] = ()
-    """Operators without a rule, each counted as one extern kernel that moves its operands."""
+    """Operators that the cost model has no rule for; each counts as one extern kernel."""
 
     @property
     def launches(self) -> int:
-        """Number of kernels and extern calls."""
+        """Number of generated and extern kernels."""
         return self.kernels + self.externs
 
     @property
@@ -43,19 +43,22 @@ class Cost:
 
 
 def graph_cost(module: torch.fx.GraphModule, device: Device, *, fuse: bool = True) -> Cost:
-    """Return the estimated cost of a graph whose nodes have example values in `meta`."""
+    """Return the estimated cost of a graph, as `trace_cost` of its operators.
+
+    The graph's nodes need example values in `meta`.
+    """
     return trace_cost(trace_operators(module), device, fuse=fuse)
 
 
 def sequence_cost(
     modules: Iterable[torch.fx.GraphModule], device: Device, *, fuse: bool = True
 ) -> Cost:
-    """Return the estimated cost of graphs that run one after the other, without joining them."""
+    """Return the sum of the graphs' estimated costs; no kernel is fused across graphs."""
     return add_costs([graph_cost(module, device, fuse=fuse) for module in modules])
 
 
 def trace_cost(trace: OperatorTrace, device: Device, *, fuse: bool = True) -> Cost:
-    """Return the estimated cost of a trace; without `fuse`, one kernel an operator, as in eager."""
+    """Return the estimated cost of a trace; without `fuse`, one kernel per operator as in eager."""
     kernels = plan_kernels(trace, fuse=fuse)
     size = {index: value.bytes for index, value in enumerate(trace.values)}
     read = [sum(count for _, count in kernel.reads) for kernel in kernels]
@@ -76,7 +79,7 @@ def trace_cost(trace: OperatorTrace, device: Device, *, fuse: bool = True) -> Co
 
 
 def add_costs(costs: Sequence[Cost]) -> Cost:
-    """Return the cost of graphs one after the other; peak memory is the largest."""
+    """Return the cost of graphs that run in sequence: sums, but the largest peak memory."""
     return Cost(
         sum(cost.kernels for cost in costs),
         sum(cost.externs for cost in costs),
@@ -90,7 +93,10 @@ def add_costs(costs: Sequence[Cost]) -> Cost:
 
 
 def _peak_memory(trace: OperatorTrace, kernels: Sequence[Kernel]) -> int:
-    """Return the most bytes that are live at one time, by the last use of each value."""
+    """Return the largest number of bytes that are live at one time.
+
+    A value is live from the kernel that writes it to the last one that reads it.
+    """
     last = {value: i for i, kernel in enumerate(kernels) for value, _ in kernel.reads}
     last.update(dict.fromkeys(trace.outputs, len(kernels)))
     inputs = set(trace.inputs)

@@ -1,4 +1,4 @@
-"""What joining two graphs that run one after the other would save."""
+"""Estimated saving of joining two graphs that run one after the other, as without the break."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.compiler.operations import Operation, OperatorTrace, Read, Saving
 
 
 def estimate_saving(first: OperatorTrace, second: OperatorTrace, device: Device) -> Saving:
-    """Return what joining `first` and `second` saves: their costs apart less the cost as one."""
+    """Return the costs of `first` and `second` minus the cost of both as one graph."""
     apart = [trace_cost(first, device), trace_cost(second, device)]
     joined = trace_cost(join_traces(first, second), device)
     return Saving(
@@ -23,7 +23,7 @@ def estimate_saving(first: OperatorTrace, second: OperatorTrace, device: Device)
 
 
 def add_savings(savings: Sequence[Saving]) -> Saving:
-    """Return the saving of several joins on one device."""
+    """Return the sum of the savings of several joins on one device."""
     return Saving(
         savings[0].device,
         sum(saving.launches for saving in savings),
@@ -35,9 +35,9 @@ def add_savings(savings: Sequence[Saving]) -> Saving:
 def join_traces(first: OperatorTrace, second: OperatorTrace) -> OperatorTrace:
     """Return the trace of both graphs as one.
 
-    An input of `second` is taken to be the first free output of `first` with its device, dtype,
-    sizes and strides; a parameter is none. The joined graph does not return such an output: only
-    the second graph is taken to read it.
+    Each input of `second`, except parameters, is matched with the first unmatched output of `first`
+    that has the same device, dtype, sizes and strides. The joined graph does not return matched
+    outputs: the model assumes that only the second graph reads them.
     """
     matches = dict(_match(first, second))
     shift = len(first.values)
@@ -53,7 +53,7 @@ def join_traces(first: OperatorTrace, second: OperatorTrace) -> OperatorTrace:
 
 
 def _match(first: OperatorTrace, second: OperatorTrace) -> Iterator[tuple[int, int]]:
-    """Yield pairs of an input of `second` and the output of `first` that it is taken to be."""
+    """Yield (input of `second`, output of `first`) for each input that matches an output."""
     free = list(first.outputs)
     for value in second.inputs:
         wanted = second.values[value]
@@ -67,6 +67,6 @@ def _match(first: OperatorTrace, second: OperatorTrace) -> Iterator[tuple[int, i
 
 
 def _renumber(operation: Operation, index: dict[int, int]) -> Operation:
-    """Return the operation with its values' indices in the joined trace."""
+    """Return the operation with each value's index replaced by `index[value]`."""
     reads = tuple(Read(index[read.value], read.bytes) for read in operation.reads)
     return replace(operation, reads=reads, writes=tuple(index[v] for v in operation.writes))

@@ -1,16 +1,18 @@
 """Kernels that a fusing compiler would launch for the operators of a graph.
 
 The rules follow Inductor's. A pointwise operator is inlined into its consumers unless it is an
-output, an extern operator reads it, or it has several consumers and is expensive or reads much.
-What is left are loops. A loop joins a kernel with which it shares a value, if their iteration
-spaces agree and no dependency leads out of the kernel and back:
+output, an extern operator or a scatter reads it, or it has several consumers and is expensive or
+reads many values. The other operators are loops. A loop is fused into a kernel that reads or writes
+a value that it reads, if no dependency leads out of the kernel and back, and if their iteration
+spaces agree:
 
-- pointwise loops of the same number of elements agree, and so do equal reductions;
-- a reduction agrees with a pointwise loop over its operand before it, if it folds the last dims;
-- a pointwise loop over its operand, or over its result, agrees after it unless one number is left.
+- two pointwise loops agree if they have the same number of elements, two reductions if equal;
+- a reduction agrees with an earlier pointwise loop over its operand if it folds the last dims;
+- a pointwise loop over a reduction's operand (if it folds the last dims) or over its result agrees
+  with the earlier reduction, unless the result is a single number.
 
-A scatter or an extern operator is a kernel of its own. On CPU each operand of `cat` is copied by a
-loop of its own, and so are inputs and weights of convolutions that are not channels-last yet.
+A scatter or an extern operator is a separate kernel. On CPU, a separate loop copies each operand of
+`cat`, and each input and weight of a convolution that is not in channels-last format.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from fullgraph.compiler.lowering.cost.operator_kinds import is_heavy
 from fullgraph.compiler.operations import Operation, OperatorTrace, Space
 
 MAX_SHARED_READS, MAX_READS = 4, 8
-"""Reads up to which a pointwise operator is inlined: with several consumers, and with one."""
+"""Most values that a pointwise operator may read to be inlined into several consumers, or one."""
 
 
 @dataclass(frozen=True)
@@ -31,23 +33,24 @@ class Kernel:
     """One launch: a generated kernel, or a call of a library."""
 
     operations: tuple[str, ...]
-    """Names of the operators in order; an inlined one is in each kernel that computes it."""
+    """Names of the operators in order. An inlined operator is in each kernel that computes it."""
     is_extern: bool
     reads: tuple[tuple[int, int], ...]
-    """Values read from memory, with the bytes of each."""
+    """(index of the value, bytes) for each value read from memory."""
     writes: tuple[int, ...]
-    """Values written to memory."""
+    """Indices of the values written to memory."""
     flops: int
     dtype: str
 
 
 @dataclass(frozen=True)
 class _Loop:
-    """An operator that writes memory, with those inlined into it."""
+    """An operator that writes to memory, with the operators inlined into it."""
 
     operation: Operation
     inlined: tuple[Operation, ...]
     reads: dict[int, int]
+    """Bytes read, by index of the value."""
 
 
 class _Group:
@@ -59,12 +62,12 @@ class _Group:
 
     @property
     def touched(self) -> set[int]:
-        """The values that its loops read or write."""
+        """Indices of the values that the loops read or write."""
         return {v for loop in self.loops for v in (*loop.reads, *loop.operation.writes)}
 
 
 def plan_kernels(trace: OperatorTrace, *, fuse: bool = True) -> tuple[Kernel, ...]:
-    """Return the kernels of a graph in an order of execution; one an operator without `fuse`."""
+    """Return the kernels of a graph in a valid order; without `fuse`, one per operator."""
     loops = list(_make_loops(trace, fuse))
     groups: list[_Group] = []
     made_by: dict[int, int] = {}
@@ -83,7 +86,7 @@ def plan_kernels(trace: OperatorTrace, *, fuse: bool = True) -> tuple[Kernel, ..
 
 
 def _make_loops(trace: OperatorTrace, fuse: bool) -> Iterator[_Loop]:
-    """Yield the operators that write memory; drop those whose results nobody reads."""
+    """Yield a loop for each operator that writes to memory; skip operators with unused results."""
     operations = _drop_unused(trace)
     users: dict[int, list[Operation]] = {}
     for operation in operations:
@@ -111,7 +114,7 @@ def _make_loops(trace: OperatorTrace, fuse: bool) -> Iterator[_Loop]:
 
 
 def _drop_unused(trace: OperatorTrace) -> list[Operation]:
-    """Return the operators that an output needs, and unknown ones, which may have effects."""
+    """Return the operators that an output depends on, and unknown ones, which may have effects."""
     needed = set(trace.outputs)
     kept = []
     for operation in reversed(trace.operations):
@@ -122,7 +125,7 @@ def _drop_unused(trace: OperatorTrace) -> list[Operation]:
 
 
 def _is_inlined(loop: _Loop, consumers: list[Operation], outputs: Collection[int]) -> bool:
-    """Return whether a loop is computed inside its consumers instead of being stored."""
+    """Return whether an operator is computed inside its consumers instead of written to memory."""
     operation = loop.operation
     if operation.kind != "pointwise" or len(operation.writes) != 1 or not consumers:
         return False
@@ -138,7 +141,10 @@ def _is_inlined(loop: _Loop, consumers: list[Operation], outputs: Collection[int
 
 
 def _find_group(loop: _Loop, needs: set[int], groups: list[_Group]) -> int | None:
-    """Return the group that `loop` joins, the latest producer first; None if there is none."""
+    """Return the index of the group into which `loop` is fused; None if it starts a new group.
+
+    `needs` are the groups that write what the loop reads; the latest of them is preferred.
+    """
     if loop.operation.kind in ("extern", "scatter"):
         return None
     candidates = sorted(needs, reverse=True)
@@ -155,7 +161,7 @@ def _find_group(loop: _Loop, needs: set[int], groups: list[_Group]) -> int | Non
 
 
 def _reaches(index: int, needs: Iterable[int], groups: list[_Group]) -> bool:
-    """Return whether one of `needs` depends on the group `index`."""
+    """Return whether one of the groups `needs` depends on the group `index`."""
     left, seen = list(needs), set(needs)
     while left:
         producers = groups[left.pop()].producers - seen
@@ -167,7 +173,7 @@ def _reaches(index: int, needs: Iterable[int], groups: list[_Group]) -> bool:
 
 
 def _agrees(loop: _Loop, group: _Group) -> bool:
-    """Return whether the iteration space of `loop` agrees with all of `group`."""
+    """Return whether the iteration space of `loop` agrees with those of all loops of `group`."""
     space = loop.operation.space
     spaces = [one.operation.space for one in group.loops]
     reduction = next((one for one in spaces if _is_reduction(one)), None)
@@ -186,15 +192,17 @@ def _agrees(loop: _Loop, group: _Group) -> bool:
 
 
 def _is_reduction(space: Space) -> bool:
+    """Return whether the iteration space has a reduced dim."""
     return any(reduced for _, reduced in space)
 
 
 def _size(space: Space) -> int:
+    """Return the number of iterations."""
     return math.prod(size for size, _ in space)
 
 
 def _size_kept(space: Space) -> int:
-    """Return the number of results of a reduction."""
+    """Return the number of elements of a reduction's result."""
     return math.prod(size for size, reduced in space if not reduced)
 
 
@@ -204,7 +212,7 @@ def _folds_last(space: Space) -> bool:
 
 
 def _sort_groups(groups: list[_Group]) -> Iterator[int]:
-    """Yield the groups' indices, each after those that it depends on."""
+    """Yield the index of each group, after those of the groups that it depends on."""
     done: set[int] = set()
     for root in range(len(groups)):
         stack = [root]
@@ -220,7 +228,10 @@ def _sort_groups(groups: list[_Group]) -> Iterator[int]:
 
 
 def _make_kernel(groups: list[_Group], index: int, outputs: Collection[int]) -> Kernel:
-    """Return a group as a kernel, with the values that it moves from and to memory."""
+    """Return the kernel of the group `index`, with the values that it reads and writes in memory.
+
+    `outputs` are the values that the graph returns.
+    """
     loops = groups[index].loops
     written = {value for loop in loops for value in loop.operation.writes}
     others = (loop for i, group in enumerate(groups) if i != index for loop in group.loops)

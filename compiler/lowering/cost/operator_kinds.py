@@ -10,6 +10,7 @@ Operator = torch._ops.OpOverload
 
 
 def _names(text: str) -> frozenset[str]:
+    """Return the words of `text`."""
     return frozenset(text.split())
 
 
@@ -78,7 +79,7 @@ _HEAVY = _names(
     """
 )
 HEAVY_FLOPS = 8
-"""Flops that count for one element of a transcendental function, and 1 for any other."""
+"""Flops counted for each element of a transcendental function; other functions count 1."""
 
 
 def is_free(operator: Operator) -> bool:
@@ -87,7 +88,7 @@ def is_free(operator: Operator) -> bool:
 
 
 def kind_of(operator: Operator) -> Kind | None:
-    """Return the kind of an operator; None for one without a rule."""
+    """Return the kind of an operator; None if the cost model has no rule for it."""
     name = name_of(operator)
     if name in _SCATTERS:
         return "scatter"
@@ -102,7 +103,7 @@ def kind_of(operator: Operator) -> Kind | None:
 
 
 def flops_of_element(operator: Operator) -> int:
-    """Return the flops of one element of a pointwise operator or of a reduction's operand."""
+    """Return the flops for each element of a pointwise operator's result or reduction's operand."""
     return HEAVY_FLOPS if name_of(operator).rstrip("_") in _HEAVY else 1
 
 
@@ -112,5 +113,5 @@ def is_heavy(name: str) -> bool:
 
 
 def name_of(operator: Operator) -> str:
-    """Return the name without namespace and overload: "add"."""
+    """Return the name of an operator without namespace and overload: "add"."""
     return operator._schema.name.partition("::")[2]

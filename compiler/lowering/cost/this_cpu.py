@@ -1,4 +1,4 @@
-"""Figures of the CPU at hand, measured once and kept in the user's cache folder."""
+"""Performance figures of this machine's CPU, measured once and kept in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WIDTH = 384
 
 @dataclass(frozen=True)
 class CpuFigures:
-    """What the measurement found."""
+    """Measured figures of a CPU, as in `Device`."""
 
     flops: tuple[tuple[str, float], ...]
     bandwidth: float
@@ -31,10 +31,10 @@ class CpuFigures:
 
 
 def measure_this_cpu() -> CpuFigures:
-    """Return this CPU's figures, measured in a child process unless they are kept already.
+    """Return this CPU's figures from the cache file, or measure them in a child process.
 
-    They are kept by processor, number of threads and version of torch. A cache folder that cannot
-    be written costs another measurement, which takes about a tenth of a second.
+    There is a cache file for each processor, number of threads and torch version. If it cannot be
+    written, the next process measures again, which takes about a tenth of a second.
     """
     file = cache_file()
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -52,7 +52,7 @@ def measure_this_cpu() -> CpuFigures:
 
 
 def cache_file() -> Path:
-    """Return the file that keeps the figures."""
+    """Return the path of the cache file for this processor, number of threads and torch version."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     key = f"{_processor()} {torch.get_num_threads()} {torch.__version__}"
     name = f"cpu-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
@@ -60,7 +60,7 @@ def cache_file() -> Path:
 
 
 def _processor() -> str:
-    """Return the name of the processor."""
+    """Return the model name of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -69,7 +69,7 @@ def _processor() -> str:
 
 
 def _measure() -> CpuFigures:
-    """Time a copy, matrix products and a tiny operator; the best of a few runs counts."""
+    """Return figures from the best times of a copy, of matrix products and of a tiny operator."""
     with torch.inference_mode():
         source = torch.ones(_ELEMENTS)
         target = torch.empty_like(source)
@@ -86,7 +86,7 @@ def _measure() -> CpuFigures:
 
 
 def _best_seconds(run: Callable[[], object]) -> float:
-    """Return the shortest time of a few runs after one that does not count."""
+    """Return the shortest time of a few runs, after a warm-up run."""
     run()
     times = []
     for _ in range(_REPEATS):

@@ -23,9 +23,9 @@ from fullgraph.compiler.private import run_on_fake_tensors, storage_id, tensors_
 def trace_operators(module: torch.fx.GraphModule) -> OperatorTrace:
     """Return the operators of a graph of Dynamo, AOTAutograd or `make_fx`.
 
-    Nodes need example values in `meta`: "example_value" or "val". Nothing is compiled and no
-    tensor is computed. Operators without a rule run as their decompositions where torch has one.
-    Raises what the graph raises on fake tensors.
+    Nodes need example values in `meta`: "example_value" or "val". The graph runs on fake tensors.
+    An operator that the cost model has no rule for is decomposed if torch can. Raises what the
+    graph raises on fake tensors.
     """
     tracer = _Tracer()
     run_on_fake_tensors(module, tracer)
@@ -33,7 +33,7 @@ def trace_operators(module: torch.fx.GraphModule) -> OperatorTrace:
 
 
 class _Tracer:
-    """Listener that turns the operators of one run into operations."""
+    """Operator listener that builds the operator trace of one run."""
 
     def __init__(self) -> None:
         self._values: list[Value] = []
@@ -46,7 +46,7 @@ class _Tracer:
         self._parts: dict[int, tuple[int, ...]] = {}  # of the results of `cat`
 
     def trace(self) -> OperatorTrace:
-        """Return what was recorded."""
+        """Return the trace of the operators recorded so far."""
         written = [self._current[storage] for storage in self._input_storages]
         outputs = [value for value in written if value not in self._inputs]
         outputs = [p for v in (*self._outputs, *outputs) for p in self._parts.get(v, (v,))]
@@ -60,12 +60,12 @@ class _Tracer:
     # The methods of OperatorListener.
 
     def on_inputs(self, inputs: Sequence[torch.Tensor]) -> None:
-        """Make each input a value."""
+        """Add a value for each input."""
         for tensor in inputs:
             self._value_of(tensor)
 
     def needs_decomposition(self, operator: Operator) -> bool:
-        """Return whether there is no rule for the operator."""
+        """Return whether the cost model has no rule for the operator."""
         return kind_of(operator) is None and not is_free(operator)
 
     def on_operator(
@@ -75,7 +75,7 @@ class _Tracer:
         kwargs: Mapping[str, object],
         result: object,
     ) -> None:
-        """Record one call, unless it only makes a view or allocates."""
+        """Record one call, unless it only makes a view or allocates memory."""
         operands, results = tensors_in((args, kwargs)), tensors_in(result)
         written = _mutated_operands(operator, args, kwargs)
         self._alive += results
@@ -115,24 +115,27 @@ class _Tracer:
         )
 
     def on_outputs(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Mark the values that the graph returns."""
+        """Record which values the graph returns."""
         self._outputs = [self._value_of(tensor) for tensor in outputs]
 
     def _reads_of(self, tensor: torch.Tensor) -> list[Read]:
-        """Return the reads of one operand: of each part, if it was concatenated."""
+        """Return the reads of one operand: one, or one of each part of a result of `cat`."""
         value, size = self._value_of(tensor), _bytes_covered(tensor)
         parts = self._parts.get(value, (value,))
         return [Read(part, min(size, self._values[part].bytes)) for part in parts]
 
     def _copy_parts(self, operands: Sequence[torch.Tensor], result: torch.Tensor) -> None:
-        """Record `cat` as a copy of each operand into its part of the result."""
+        """Record a call of `cat` as a copy of each operand into a part of the result."""
         parts = [
             self._add_copy("aten.cat.default", tensor) for tensor in operands if tensor.numel()
         ]
         self._parts[self._add_value(result)] = tuple(parts)
 
     def _copy_to_channels_last(self, tensor: torch.Tensor) -> Read:
-        """Return the read of an operand of a convolution, copied first if it has to be."""
+        """Return the read of a convolution's operand.
+
+        On CPU, an input of the graph in another format is first copied to channels-last.
+        """
         value = self._value_of(tensor)
         has_layout = tensor.ndim != 4 or tensor.is_contiguous(memory_format=torch.channels_last)
         if has_layout or tensor.device.type != "cpu" or value not in self._inputs:
@@ -140,7 +143,7 @@ class _Tracer:
         return Read(self._add_copy("aten.clone.default", tensor), _bytes_covered(tensor))
 
     def _add_copy(self, name: str, tensor: torch.Tensor) -> int:
-        """Record a stored copy of a tensor; return its value."""
+        """Record a copy of a tensor into new memory; return the index of the copy's value."""
         size = tensor.numel() * tensor.element_size()
         reads = tuple(self._reads_of(tensor))
         self._values.append(Value(size, _signature(tensor)))
@@ -152,7 +155,7 @@ class _Tracer:
         return copy
 
     def _value_of(self, tensor: torch.Tensor) -> int:
-        """Return the value that a tensor's memory holds; new memory is an input."""
+        """Return the index of the value in a tensor's memory; add an input if it has none yet."""
         storage = storage_id(tensor)
         if storage not in self._current:
             self._alive.append(tensor)
@@ -161,7 +164,7 @@ class _Tracer:
         return self._current[storage]
 
     def _add_value(self, tensor: torch.Tensor) -> int:
-        """Return a new value for the tensor's memory."""
+        """Add a new value for a tensor's memory; return its index."""
         size = tensor.untyped_storage().nbytes()
         is_parameter = hasattr(tensor, "is_example_parameter")
         self._values.append(Value(size, _signature(tensor), is_parameter))
@@ -170,12 +173,13 @@ class _Tracer:
 
 
 def _signature(tensor: torch.Tensor) -> str:
+    """Return device, dtype, sizes and strides, as in `Value.signature`."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     return f"{tensor.device} {dtype}{list(tensor.shape)} {tuple(tensor.stride())}"
 
 
 def _bytes_covered(tensor: torch.Tensor) -> int:
-    """Return the bytes of the distinct elements of a tensor; expanded sizes count once."""
+    """Return the bytes of a tensor's elements; those repeated by `expand` count once."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return math.prod(size for size, stride in pairs if stride != 0) * tensor.element_size()
 
@@ -183,7 +187,7 @@ def _bytes_covered(tensor: torch.Tensor) -> int:
 def _mutated_operands(
     operator: Operator | str, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> list[torch.Tensor]:
-    """Return the operands that the operator writes."""
+    """Return the operands that the operator writes to, by its schema."""
     if isinstance(operator, str) or not operator._schema.is_mutable:
         return []
     named = zip(operator._schema.arguments, args, strict=False)
@@ -205,7 +209,11 @@ def _space_of(
     operands: Sequence[torch.Tensor],
     main: torch.Tensor | None,
 ) -> Space:
-    """Return the iteration space: the result's elements, and those that a reduction folds."""
+    """Return the iteration space of a call.
+
+    For a reduction these are the dims of its first operand; otherwise there is one dim, the number
+    of elements of `main`, the largest tensor written.
+    """
     if kind != "reduction" or isinstance(operator, str) or not operands:
         return ((main.numel() if main is not None else 1, False),)
     sizes = operands[0].shape
@@ -219,7 +227,7 @@ def _space_of(
 def _reduced_dims(
     operator: Operator, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> tuple[int, ...]:
-    """Return the dims that a reduction folds; none for all of them."""
+    """Return the dims that a reduction folds; () means all of them."""
     for position, argument in enumerate(operator._schema.arguments):
         if argument.name in ("dim", "dims"):
             value = args[position] if position < len(args) else kwargs.get(argument.name)
@@ -237,7 +245,7 @@ def _count_flops(
     result: object,
     space: Space,
 ) -> int:
-    """Return the flops of a call: torch's formula where there is one."""
+    """Return the flops of a call, by the formula in torch's `flop_registry` if it has one."""
     if isinstance(operator, str) or kind is None:
         return 0
     formula = flop_registry.get(operator.overloadpacket)
