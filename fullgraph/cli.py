@@ -1,4 +1,4 @@
-"""The command line: what is declared in `fullgraph.commands`."""
+"""The command line: runs the commands that `fullgraph.commands` declares."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ INSTALLED_BY: Mapping[str, str] = {
     "pygls": "fullgraph[lsp]",
     "lsprotocol": "fullgraph[lsp]",
 }
-"""Optional packages, and what to install for them."""
+"""Import names of optional packages, with what `pip install` takes to install them."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code.
+    """Run one command; return its exit code.
 
-    0: done. 1: done, and `--exit-nonzero-on-break` found a break. 2: bad input, said in one
-    sentence. `run` returns the script's own code.
+    0: done. 1: done, and the command found what it was asked to fail on, such as a graph break with
+    `--exit-nonzero-on-break`. 2: bad input, explained in one sentence. The command `run` returns
+    the exit code of the script.
     """
     parser, commands = command_line()
     args = parser.parse_args(argv)
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in INSTALLED_BY:
             raise
-        print(f"fullgraph: {_say_missing(args.name, error.name)}", file=sys.stderr)
+        print(f"fullgraph: {_missing_package_message(args.name, error.name)}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         if args.traceback:
@@ -66,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _say_missing(command: str, module: str) -> str:
-    """Return the sentence about a command whose optional package is not installed."""
+def _missing_package_message(command: str, module: str) -> str:
+    """Return the message for a command that needs `module`, which is not installed."""
     package = module.partition(".")[0]
     own = ", or your own build of torch 2.10 or later" if package == "torch" else ""
     return (

@@ -1,4 +1,4 @@
-"""What compiled while a test ran, in numbers that a test suite can hold."""
+"""Graph breaks and recompiles of a test, to compare with limits or with a baseline file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class CompileCounts:
     """The causes of graph breaks and the recompiles of one test."""
 
     breaks: tuple[str, ...]
-    """The causes, each by its key: "model.py: x.sum().item() (scalar extraction)"."""
+    """A key for each cause: "model.py: x.sum().item() (scalar extraction)"."""
     recompiles: tuple[str, ...]
-    """The values that changed: "model.py: self.count", as often as they made it recompile."""
+    """A key for each recompile, with the value that changed: "model.py: self.count"."""
 
     def to_dict(self) -> dict[str, list[str]]:
         """Return the counts as data for JSON."""
@@ -34,21 +34,21 @@ class CompileCounts:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Iterable[str]]) -> CompileCounts:
-        """Return the counts from `to_dict()`. Raises KeyError for a missing field."""
+        """Return the counts from the result of `to_dict`. Raises KeyError for a missing field."""
         return cls(tuple(data["breaks"]), tuple(data["recompiles"]))
 
 
 @dataclass(frozen=True)
 class CompileRecord:
-    """What compiled while a test ran: its counts, and a line for each of them."""
+    """Breaks and recompiles of one test, with text that describes each."""
 
     counts: CompileCounts
     lines: Mapping[str, str]
-    """What to print, by the keys in `counts`."""
+    """Description of each break and recompile, by its key in `counts`."""
 
 
 def read_record(explanation: Explanation, folders: Iterable[Path]) -> CompileRecord:
-    """Return what an explanation holds, restricted to code in `folders` unless they are empty."""
+    """Return the breaks and recompiles of an explanation that are in `folders`; in all if empty."""
     inside = tuple(folders)
     breaks: list[str] = []
     recompiles: list[str] = []
@@ -70,9 +70,10 @@ def read_record(explanation: Explanation, folders: Iterable[Path]) -> CompileRec
 def describe_excess(
     found: CompileRecord, limits: tuple[int, int], held: CompileCounts | None
 ) -> str:
-    """Return what is over the limits for breaks and recompiles, or over what a baseline holds.
+    """Return a description of the breaks and recompiles that are too many; "" if none are.
 
-    "" if nothing is. With a baseline, only what it lacks is described.
+    `limits` are the allowed numbers of (breaks, recompiles). If `held`, the counts of a baseline,
+    is not None, its numbers are the limits, and only what it does not have is described.
     """
     summary: list[str] = []
     details: list[str] = []
@@ -90,7 +91,10 @@ def describe_excess(
 
 
 def package_folders(name: str) -> tuple[Path, ...]:
-    """Return the folders, or the file, of a package or module. Raises FullgraphError."""
+    """Return the folders of a package, or the file of a module.
+
+    Raises FullgraphError if it cannot be found.
+    """
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -103,7 +107,10 @@ def package_folders(name: str) -> tuple[Path, ...]:
 
 
 def read_baseline(path: Path) -> dict[str, CompileCounts]:
-    """Return the counts of a baseline file by test; {} if there is none. Raises FullgraphError."""
+    """Return the counts of each test in a baseline file; {} if there is no file.
+
+    Raises FullgraphError if the file is not a baseline.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["schema"] != SCHEMA:
@@ -119,7 +126,7 @@ def read_baseline(path: Path) -> dict[str, CompileCounts]:
 
 
 def baseline_text(tests: Mapping[str, CompileCounts], torch: str) -> str:
-    """Return the text of a baseline file."""
+    """Return the text of a baseline file with the counts of each test and torch's version."""
     rows = {test: tests[test].to_dict() for test in sorted(tests)}
     data: dict[str, Any] = {"schema": SCHEMA, "torch": torch, "tests": rows}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
@@ -131,24 +138,26 @@ def _is_inside(file: str, folders: tuple[Path, ...]) -> bool:
 
 
 def _one_line(code: str) -> str:
+    """Return `code` on one line, with single spaces."""
     return " ".join(code.split())
 
 
-def _at(position: Position) -> str:
+def _place_of(position: Position) -> str:
+    """Return a position as "model.py:3:9"."""
     column = "" if position.column is None else f":{position.column + 1}"
     return f"{short_path(position.file)}:{position.line}{column}"
 
 
 def _describe_cause(cause: Cause) -> str:
-    """Return a cause in two lines: where and what, and what to do."""
-    first = f"{_at(cause.position)}: {_one_line(cause.expression)} ({cause.category})"
+    """Return lines on a cause: its position and code, its message, and advice if there is any."""
+    first = f"{_place_of(cause.position)}: {_one_line(cause.expression)} ({cause.category})"
     advice = f"\n    {cause.advice[0].text}" if cause.advice else ""
     return f"{first}\n    {cause.message}{advice}"
 
 
 def _describe_recompile(one: RecompileInfo) -> str:
-    """Return a recompile in two lines: where and what, and what to do."""
-    place = _at(one.where) if one.where is not None else f"{short_path(one.file)}:{one.line}"
+    """Return lines on a recompile: its position and value, its message, and advice if any."""
+    place = _place_of(one.where) if one.where is not None else f"{short_path(one.file)}:{one.line}"
     advice = f"\n    {one.advice[0].text}" if one.advice else ""
     what = f"{one.root or one.function} ({count(one.count, 'recompile')})"
     return f"{place}: {what}\n    {one.message}{advice}"

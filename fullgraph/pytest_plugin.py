@@ -1,16 +1,16 @@
-"""pytest plugin: hold a test to its number of graph breaks and recompiles.
+"""pytest plugin that limits the graph breaks and recompiles of a test.
 
     @pytest.mark.fullgraph(breaks=0, recompiles=0, only="mypkg")
     def test_model(): ...
 
-Whatever torch.compile compiles while a marked test runs is recorded. The test fails if that has
-more root causes of graph breaks, or more recompiles, than the marker allows; without arguments
-none are allowed. `only` restricts both to the code of one package. Caches of Dynamo are reset
+The plugin records everything that torch.compile compiles while a marked test runs. The test fails
+if there are more root causes of graph breaks, or more recompiles, than the marker allows; without
+arguments it allows none. `only` counts those in the code of one package. Dynamo's caches are reset
 before the test, so that its result does not depend on the tests before it.
 
-`--fullgraph-baseline FILE` holds today's numbers: a marked test fails only if it has breaks or
-recompiles that the file lacks. `--fullgraph-update` rewrites the file's entries of the tests that
-ran. The fixture `explain` is `fullgraph.explain`. Tests without a marker are not touched.
+With `--fullgraph-baseline FILE`, a marked test fails only if it has breaks or recompiles that are
+not in the file. `--fullgraph-update` rewrites the file's entries of the tests that ran. The fixture
+`explain` is `fullgraph.explain`. Tests without the marker run as usual.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import pytest
 
 _MARKER = "fullgraph(breaks=0, recompiles=0, only=None): fail if torch.compile breaks or recompiles"
 _ATTRIBUTE = "fullgraph_counts"
-"""Attribute of a test's report that carries its counts, from workers of xdist too."""
+"""Attribute of a test's report that holds its counts; xdist sends it to the controller."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a marked test may have."""
+    """Largest numbers of breaks and recompiles that a marked test may have."""
 
     breaks: int = 0
     """Number of root causes of graph breaks."""
@@ -112,7 +112,7 @@ def pytest_runtest_makereport(
 
 
 class _Baseline:
-    """Baseline file of a test session, on the controller and on workers of xdist."""
+    """Baseline file of a test session; xdist's controller and each of its workers have one."""
 
     def __init__(self, config: pytest.Config) -> None:
         from fullgraph.compile_counts import read_baseline
@@ -159,8 +159,10 @@ class _Baseline:
 
 
 def _without_trace(sections: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield a report's sections without torch's structured trace, which pytest logs as empty
-    lines."""
+    """Yield a report's (title, text) sections without the lines of torch's structured trace.
+
+    pytest logs these lines as empty ones.
+    """
     for title, text in sections:
         kept = [line for line in text.splitlines() if " torch.__trace:" not in line]
         if kept or not text:
@@ -168,7 +170,7 @@ def _without_trace(sections: list[tuple[str, str]]) -> Iterator[tuple[str, str]]
 
 
 def _parse_marker(marker: pytest.Mark) -> Limits:
-    """Return the limits of a marker. Raises UsageError for other arguments."""
+    """Return the limits that a marker's arguments give. Raises UsageError for invalid ones."""
     try:
         limits = Limits(*marker.args, **marker.kwargs)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Run of an unmodified script under the recorder."""
+"""Runs an unmodified script under the recorder."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def run(script: str, args: Sequence[str], report: Callable[[Explanation], object
     """Run `script` as `python script args…` does, and pass its explanation to `report`.
 
     Returns the exit code of the script: 1 for an uncaught exception (its traceback is printed),
-    130 for Ctrl-C, 143 for SIGTERM. `report` is called in every case. Raises FullgraphError if
-    there is no such script.
+    130 for Ctrl-C, 143 for SIGTERM. `report` is called in all these cases. Raises FullgraphError if
+    the script does not exist.
     """
     path = Path(script)
     if not path.is_file():
@@ -79,7 +79,7 @@ def _raise_exit(number: int, frame: FrameType | None) -> None:
 
 
 def _exit_code(stop: SystemExit) -> int:
-    """Return the exit code of a SystemExit; print its message if it has one."""
+    """Return the exit code of a SystemExit; print its message, if it has one, to stderr."""
     if stop.code is None:
         return 0
     if isinstance(stop.code, int):

@@ -1,4 +1,4 @@
-"""What a script compiled, function by function, and what stayed outside, as notes of a report."""
+"""Notes of a report on a script: what each compiled function did, and what ran outside them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fullgraph.compiler.sources import Owner, owner_of
 from fullgraph.diagnose.explanation_data import Note
 
 PERIOD = 0.005
-"""Seconds between two looks at the line that runs."""
+"""Seconds between two samples of the running line."""
 _ENOUGH = 20
-"""Samples below which no line's share is told."""
+"""Smallest number of samples for which the report gives shares of lines."""
 _LINES = 3
-"""How many lines are named."""
+"""Number of lines that the report names."""
 
 
 class LineSampler:
-    """Thread that samples the user's line that runs, while no compiled function does."""
+    """Thread that samples the running line of user code while no compiled function runs."""
 
     def __init__(self, seen: CompiledCalls) -> None:
         self.lines: Counter[tuple[str, int]] = Counter()
@@ -41,7 +41,7 @@ class LineSampler:
         self._thread.join()
 
     def _sample(self) -> None:
-        """Count the user's innermost line once a period, outside compiled functions."""
+        """Count the innermost line of user code every `PERIOD`, outside compiled functions."""
         while not self._done.wait(PERIOD):
             frame = sys._current_frames().get(self._main)
             if self._seen.started is None or self._seen.depth or frame is None:
@@ -53,7 +53,7 @@ class LineSampler:
 
 
 def describe_compiled(seen: CompiledCalls, recording: Recording) -> Iterator[Note]:
-    """Yield what each compiled function did: calls, graphs, recompiles and compile time."""
+    """Yield a note on each compiled function: calls, graphs, recompiles and compile time."""
     groups: dict[tuple[str, str, int], list[CompiledFunction]] = {}
     for function in seen.functions:
         groups.setdefault((function.name, function.file, function.line), []).append(function)
@@ -77,7 +77,10 @@ def describe_compiled(seen: CompiledCalls, recording: Recording) -> Iterator[Not
 
 
 def describe_outside(seen: CompiledCalls, sampler: LineSampler) -> Iterator[Note]:
-    """Yield how much time passed outside compiled functions, and at which lines."""
+    """Yield a note on the time that passed outside compiled functions, and at which lines.
+
+    Nothing if no compiled function was called.
+    """
     if seen.started is None:
         return
     whole = time.perf_counter() - seen.started
@@ -100,7 +103,10 @@ def describe_outside(seen: CompiledCalls, sampler: LineSampler) -> Iterator[Note
 
 
 def verdict_of(target: str, seen: CompiledCalls, recording: Recording, verdict: str) -> str:
-    """Return the verdict about a script, which must not claim more than compiled code showed."""
+    """Return the verdict on a script: `verdict`, or a weaker one if nothing broke the graph.
+
+    It must not claim more than the functions that were compiled and called show.
+    """
     end = f" · torch {recording.torch.partition('+')[0]}"
     if not seen.functions and not recording.graphs and not recording.breaks:
         return f"{target} compiles nothing: it does not apply torch.compile{end}"
@@ -117,8 +123,10 @@ def verdict_of(target: str, seen: CompiledCalls, recording: Recording, verdict: 
 
 
 def _seconds(seconds: float) -> str:
+    """Return a time as "12 ms" or "3.4 s"."""
     return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1: "2 graphs"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

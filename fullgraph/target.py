@@ -35,30 +35,31 @@ _FACTORY = re.compile(r"(build|make|create|get|load|new)(_|$)")
 
 @dataclass(frozen=True)
 class LoadedTarget:
-    """A model with its inputs, and the arguments for compiling it."""
+    """A model with the inputs of its calls, as loaded from a file or module."""
 
     name: str
     model: object
     inputs: object
     calls: tuple[object, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of `bisect` that the file asks for: "loss", "backend", "dynamic", …"""
+    """Arguments of `bisect` that a minifier script sets: "loss", "backend", "dynamic", …"""
     in_force: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Applies the settings and modes that the file asks for."""
+    """Returns a context manager that applies the settings and modes that the file asks for."""
     notes: tuple[str, ...] = ()
-    """Sentences for the user."""
+    """Sentences to show to the user."""
 
 
 def load_target(
     spec: str | TargetSpec, *, train: bool = False, inputs: Sequence[InputSpec] = ()
 ) -> LoadedTarget:
-    """Return the model and inputs that `spec` names; `train` puts a module into train mode.
+    """Return the model and the inputs that `spec` names; `train` sets a module's train mode.
 
     `FILE.py:NAME` and `pkg.mod:NAME` name an nn.Module, a module class whose constructor needs no
     arguments, a function, or a factory without arguments that returns a module or (module,
-    inputs). The default NAME is the file's `build()`, its `model` or its only module. `inputs`
-    replaces what the file says. `NAME_calls`, else `calls`, holds further inputs. A script of
-    PyTorch's own minifier needs no NAME. Raises FullgraphError if there is no such program.
+    inputs). The default NAME is the file's `build()`, its `model` or its only module. `inputs`, if
+    given, replaces the file's inputs. In the file, `NAME_calls`, else `calls`, holds inputs of
+    further calls. A script of PyTorch's own minifier needs no NAME. Raises FullgraphError if the
+    target cannot be loaded.
     """
     where = parse_target(spec) if isinstance(spec, str) else spec
     given = tuple(map(_random_tensor, inputs))
@@ -69,8 +70,10 @@ def load_target(
 
 
 def _load(spec: TargetSpec, given: tuple[object, ...]) -> LoadedTarget:
-    """Load a file or module, and return the model it names; `given` are the inputs from
-    `--input`."""
+    """Load a file or module, and return the model that `spec` names.
+
+    `given` are the inputs from `--input`; () if there are none.
+    """
     where, name = spec.where, spec.name
     if not name and spec.is_file:
         from fullgraph.minifier.repro import pytorch_scripts
@@ -88,7 +91,7 @@ def _load(spec: TargetSpec, given: tuple[object, ...]) -> LoadedTarget:
     module = _import(spec)
     name = name or _find_only_name(module, where)
     if not hasattr(module, name):
-        raise name_missing(where, name, _own_names(module))
+        raise name_missing(where, name, _defined_names(module))
     found = getattr(module, name)
     full_name = f"{where}:{name}"
     if name == "build" or not hasattr(module, f"{name}_inputs"):
@@ -141,7 +144,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_error(where: str, error: BaseException) -> FullgraphError:
-    """Return the error for a file that raises while it is imported: what, and at which line."""
+    """Return the FullgraphError for a file that raised `error` while it was imported."""
     if isinstance(error, SystemExit):
         return FullgraphError(
             f"{where} exits while it is imported{_place_of(error)}: guard what only a script does "
@@ -154,7 +157,7 @@ def _import_error(where: str, error: BaseException) -> FullgraphError:
 
 
 def _place_of(error: BaseException) -> str:
-    """Return " at FILE:LINE" for an exception's innermost line outside installed packages."""
+    """Return " at FILE:LINE" for an exception's innermost line of user code; "" if unknown."""
     if isinstance(error, SyntaxError):
         return f" at {error.filename}:{error.lineno}"
     steps = [
@@ -168,7 +171,10 @@ def _place_of(error: BaseException) -> str:
 
 
 def _find_only_name(module: ModuleType, where: str) -> str:
-    """Return the name to use by default: "build", "model", or the only model in the module."""
+    """Return the name to use by default: "build", "model", or the only model in the module.
+
+    Raises FullgraphError if the module has none of these, or several models.
+    """
     for name in ("build", "model"):
         if hasattr(module, name):
             return name
@@ -188,7 +194,7 @@ def _find_only_name(module: ModuleType, where: str) -> str:
 
 
 def _is_own_module(module: ModuleType, name: str) -> bool:
-    """Return whether `name` is an nn.Module, or a module class that the file defines."""
+    """Return whether `name` is an nn.Module, or a subclass of it that this file defines."""
     import torch
 
     value = getattr(module, name)
@@ -198,10 +204,11 @@ def _is_own_module(module: ModuleType, name: str) -> bool:
 
 
 def _call_factory(found: object, name: str) -> tuple[object, Any, tuple[object, ...]] | None:
-    """Return the model, inputs (None if it gives none) and further calls of a factory.
+    """Call a factory; return (model, inputs, inputs of further calls). None if it is no factory.
 
-    None if `found` is no factory: a factory is a function without required parameters that
-    returns a module or (module, inputs), and is named like one or has no parameters at all.
+    A factory is a function without required parameters that returns a module, (module, inputs) or
+    (module, inputs, calls), and that has a name like "build" or no parameters at all. If it returns
+    only a module, `inputs` is None.
     """
     import torch
 
@@ -242,7 +249,10 @@ def _call_factory(found: object, name: str) -> tuple[object, Any, tuple[object, 
 
 
 def _find_inputs(module: ModuleType, name: str, where: str) -> object:
-    """Return the inputs that the module gives: `NAME_inputs`, `inputs`, or those of `build()`."""
+    """Return the module's `NAME_inputs`, or its `inputs`, or the inputs that `build()` returns.
+
+    Raises FullgraphError if it has none of these.
+    """
     for candidate in (f"{name}_inputs", "inputs"):
         if hasattr(module, candidate):
             value = getattr(module, candidate)
@@ -258,7 +268,7 @@ def _find_inputs(module: ModuleType, name: str, where: str) -> object:
 
 
 def _instantiate(found: object, name: str) -> object:
-    """Return an instance of a class, made without arguments; other objects unchanged."""
+    """Return an instance of `found` if it is a class, made without arguments; else `found`."""
     if not inspect.isclass(found):
         return found
     needed = _required_parameters(found)
@@ -291,8 +301,8 @@ def _required_parameters(function: Any) -> list[str]:
     return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
 
 
-def _own_names(module: ModuleType) -> list[str]:
-    """Return the public names of what the module itself defines."""
+def _defined_names(module: ModuleType) -> list[str]:
+    """Return the public names that a module defines, without those that it imports."""
     return [
         name
         for name, value in vars(module).items()
@@ -301,7 +311,7 @@ def _own_names(module: ModuleType) -> list[str]:
 
 
 def _random_tensor(spec: InputSpec) -> object:
-    """Return a tensor of this shape and dtype, the same each time; integers are 0 and 1."""
+    """Return a random tensor, the same for each call with `spec`; integers are 0 or 1."""
     import torch
 
     dtype = getattr(torch, spec.dtype)

@@ -23,14 +23,14 @@ _INPUT = re.compile(r"(?P<shape>(\d+(x\d+)*)?)(:(?P<dtype>\w+))?")
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """A file or an importable module, and the name in it; "" for the default name."""
+    """A file or an importable module (`where`), and a `name` in it; "" for the default name."""
 
     where: str
     name: str
 
     @property
     def is_file(self) -> bool:
-        """Whether `where` is a path, and not the dotted name of a module."""
+        """Whether `where` is a path rather than the dotted name of a module."""
         return self.where.endswith(".py") or Path(self.where).is_file()
 
 
@@ -45,8 +45,8 @@ class InputSpec:
 def parse_target(spec: str) -> TargetSpec:
     """Return the file or module that `spec` names, and the name in it.
 
-    Raises FullgraphError if the file is missing or no Python, or binds no such name at its top
-    level; nothing is imported for it.
+    Raises FullgraphError if the file does not exist, is not Python, or does not bind the name at
+    its top level. The file is parsed for this, not imported.
     """
     where, colon, name = spec.rpartition(":")
     if not colon or "/" in name or name.endswith(".py"):
@@ -84,7 +84,7 @@ def parse_input(text: str) -> InputSpec:
 
 
 def name_missing(where: str, name: str, names: list[str]) -> FullgraphError:
-    """Return the error for a file or module without `name`; the closest of its `names` first."""
+    """Return the error for a file or module that does not have `name`, but has `names`."""
     close = difflib.get_close_matches(name, names, 1)
     shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     hint = f" Did you mean {close[0]}?" if close else ""
@@ -118,7 +118,7 @@ def module_missing(name: str, where: str) -> FullgraphError:
 
 
 def _check_name(file: str, name: str) -> None:
-    """Raise FullgraphError if a file is no Python, or binds no such name at its top level."""
+    """Raise FullgraphError if a file is not Python, or does not bind `name` at its top level."""
     try:
         with tokenize.open(file) as stream:
             tree = ast.parse(stream.read(), file)
@@ -137,7 +137,7 @@ def _check_name(file: str, name: str) -> None:
 
 
 def _bound_names(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that the file binds at its top level; "*" if that cannot be known."""
+    """Yield the names that a file binds at its top level; also "*" if it may bind other names."""
     own: list[str] = []
     for node in ast.walk(tree):
         match node:

@@ -1,4 +1,4 @@
-"""The line on stderr that says what takes long."""
+"""Progress lines on stderr for steps that take long."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PATIENCE = 1.0
-"""Seconds of silence on a stderr that is no terminal, before it is told what takes long."""
+"""Seconds that a step must take before it is announced on a stderr that is not a terminal."""
 
 
 @contextmanager
 def announce(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Announce on stderr what the block does: at once on a terminal, else after a second."""
+    """Print `what`, the step of the block, on stderr: at once on a terminal, else after a second.
+
+    On a terminal, the line is cleared at the end.
+    """
     if quiet:
         yield
     elif sys.stderr.isatty():
@@ -57,7 +60,7 @@ class ProgressLine:
 
 
 def _overwrite(line: str) -> None:
-    """Overwrite the terminal's last line by `line`, cut to the terminal's width."""
+    """Replace the current line on the terminal by `line`, cut to the terminal's width."""
     width = shutil.get_terminal_size().columns - 1
     if len(line) > width:
         line = f"{line[: width - 1]}…"

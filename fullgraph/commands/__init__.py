@@ -1,1 +1,1 @@
-"""The commands of `fullgraph`, one a file: `add` declares it, the rest runs it."""
+"""The commands of `fullgraph`, one in each file: `add` declares it, the rest runs it."""

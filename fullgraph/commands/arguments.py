@@ -69,7 +69,7 @@ def add_color(parser: argparse.ArgumentParser) -> None:
 
 
 def console(args: argparse.Namespace, file: TextIO | None = None) -> Console:
-    """Return a console that follows `--color`."""
+    """Return a console for `file`, by default stdout, that follows `--color`."""
     from rich.console import Console
 
     return Console(
@@ -100,7 +100,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 def add_compilation(
     parser: argparse.ArgumentParser, *, backend: str = "eager", mode: bool = True
 ) -> None:
-    """Declare how to compile the program; `mode` says whether the command takes `--mode`."""
+    """Declare the arguments of torch.compile; `mode` says whether `--mode` is one of them."""
     parser.add_argument(
         "--backend",
         metavar="NAME",
@@ -124,7 +124,7 @@ def add_compilation(
 
 
 def load(args: argparse.Namespace) -> LoadedTarget:
-    """Load the target named on the command line, and announce it on stderr if that takes long."""
+    """Load the target named on the command line; say so on stderr if that takes long."""
     spec, inputs = parse_target(args.target), [parse_input(text) for text in args.input]
     quiet = getattr(args, "quiet", False)
     with announce("importing torch", quiet=quiet or "torch" in sys.modules):
@@ -193,8 +193,10 @@ def add_failure(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Load the target; yield the arguments of `bisect` and `minify` for it, with its settings and
-    modes in force."""
+    """Load the target; yield the arguments of `bisect` and `minify` for it.
+
+    Inside the block, the settings and modes that the target's file asks for are in force.
+    """
     target = load(args)
     own = target.options
     with target.in_force():
@@ -214,5 +216,5 @@ def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def close_stdout() -> None:
-    """Discard what is still to be printed, after a reader such as `head` closed the pipe."""
+    """Discard all further output on stdout, after its reader, such as `head`, closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

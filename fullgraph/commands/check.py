@@ -91,7 +91,7 @@ def add(commands: Commands) -> None:
 
 
 def _add_edits(parser: argparse.ArgumentParser) -> None:
-    """Declare whether edits are shown or written."""
+    """Declare the arguments for showing or writing edits."""
     parser.add_argument(
         "--diff", action="store_true", help="print the edits as one diff; exit 1 if there are any"
     )
@@ -102,7 +102,7 @@ def _add_edits(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_review(parser: argparse.ArgumentParser) -> None:
-    """Declare where the findings are written, and which of them."""
+    """Declare the arguments for writing findings, and for choosing which."""
     parser.add_argument(
         "--output",
         action="append",
@@ -149,7 +149,7 @@ def _run_check(args: argparse.Namespace) -> int:
         entries=args.entry,
         facts=args.facts,
         jobs=usable_cpus() if args.jobs is None else args.jobs,
-        cache=None if args.no_cache else cache_folder(_start(args)),
+        cache=None if args.no_cache else cache_folder(_first_folder(args)),
     )
     if args.fix:
         _write_edits(run, args)
@@ -158,7 +158,7 @@ def _run_check(args: argparse.Namespace) -> int:
         print(f"fullgraph: {one}", file=sys.stderr)
     if result.exit_code == BAD_INPUT:
         raise FullgraphError("No file could be read.")
-    review = review_of(result, _start(args))
+    review = review_of(result, _first_folder(args))
     if args.update_baseline:
         return _update_baseline(review, args.baseline)
     review = _choose(review, args)
@@ -169,13 +169,16 @@ def _run_check(args: argparse.Namespace) -> int:
 
 
 def _write_edits(run: Callable[[], CheckResult], args: argparse.Namespace) -> None:
-    """Write the edits for the chosen findings into the files, and say how many."""
+    """Write the edits for the chosen findings into the files, and print their number.
+
+    `run` checks the files again after each write.
+    """
     from fullgraph.rewrites.check import fix_until_stable
     from fullgraph.rewrites.review import review_of
 
     def chosen() -> CheckResult:
-        """Return the findings that `--baseline` and `--since` leave."""
-        return _choose(review_of(run(), _start(args)), args).result
+        """Check the files; return the findings that `--baseline` and `--since` do not exclude."""
+        return _choose(review_of(run(), _first_folder(args)), args).result
 
     count = fix_until_stable(chosen, unsafe=args.unsafe_fixes)
     print(f"fullgraph: applied {count} edit{'s' * (count != 1)}.", file=sys.stderr)
@@ -191,7 +194,7 @@ def _print_diff(review: Review, *, unsafe: bool) -> int:
 
 
 def _check_flags(args: argparse.Namespace) -> None:
-    """Raise FullgraphError for flags that do not go together."""
+    """Raise FullgraphError for flags that contradict or need each other, or a wrong `--jobs`."""
     if args.jobs is not None and args.jobs < 1:
         raise FullgraphError("--jobs is the number of processes: give 1 or more.")
     if args.update_baseline and not args.baseline:
@@ -204,14 +207,14 @@ def _check_flags(args: argparse.Namespace) -> None:
         raise FullgraphError("A baseline holds all findings: give it without --since.")
 
 
-def _start(args: argparse.Namespace) -> Path:
-    """Return the folder whose repository the findings are in: that of the first path."""
+def _first_folder(args: argparse.Namespace) -> Path:
+    """Return the folder of the first path, to find the repository by."""
     path = Path(args.paths[0] if args.paths else ".")
     return path if path.is_dir() else path.parent
 
 
 def _update_baseline(review: Review, path: str) -> int:
-    """Write the baseline and say so."""
+    """Write the findings to the baseline file `path` and print that; return the exit code, 0."""
     from fullgraph.rewrites.review import write_baseline
 
     write_baseline(path, review.remarks)
@@ -221,7 +224,7 @@ def _update_baseline(review: Review, path: str) -> int:
 
 
 def _choose(review: Review, args: argparse.Namespace) -> Review:
-    """Return the review with the findings that `--baseline` and `--since` leave."""
+    """Return the review without the findings that `--baseline` or `--since` excludes."""
     from fullgraph.rewrites.review import changed_since, read_baseline
 
     if args.baseline:

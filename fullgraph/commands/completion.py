@@ -1,4 +1,4 @@
-"""`fullgraph completion`: a script with which a shell completes commands and flags."""
+"""`fullgraph completion`: prints a script that makes a shell complete commands and flags."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ def _completion(commands: Commands, args: argparse.Namespace) -> int:
 
 
 def _flags(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the optional arguments of a command, such as `--json`."""
     return [action for action in parser._actions if action.option_strings]
 
 
 def _words(parser: argparse.ArgumentParser) -> list[str]:
-    """Return the choices of a command's positional argument, if it has any."""
+    """Return the choices of a command's positional arguments; [] if they have none."""
     return [str(c) for a in parser._actions if not a.option_strings for c in a.choices or ()]
 
 
 def _bash(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -> str:
-    """Return the completion script for bash."""
+    """Return the completion script for bash, from the parser and the help of each command."""
     cases = []
     for name, parser in parsers.items():
         flags = [flag for action in _flags(parser) for flag in action.option_strings]
@@ -79,7 +80,7 @@ def _bash(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) ->
 
 
 def _zsh(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -> str:
-    """Return the completion script for zsh."""
+    """Return the completion script for zsh, from the parser and the help of each command."""
     lines = [
         "#compdef fullgraph",
         "_fullgraph() {",
@@ -112,7 +113,7 @@ def _zsh(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -> 
 
 
 def _fish(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -> str:
-    """Return the completion script for fish."""
+    """Return the completion script for fish, from the parser and the help of each command."""
     lines = ["# fish completion of fullgraph"]
     for name, parser in parsers.items():
         lines.append(
@@ -133,5 +134,5 @@ def _fish(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) ->
 
 
 def _quoted(text: str) -> str:
-    """Return `text` in single quotes, for bash, zsh and fish alike."""
+    """Return `text` in single quotes, as bash, zsh and fish all accept it."""
     return "'" + text.replace("'", "’") + "'"

@@ -87,7 +87,7 @@ def _run_explain(args: argparse.Namespace) -> int:
     latest: list[Explanation] = []
 
     def show(explanation: Explanation) -> None:
-        """Keep and display the latest explanation."""
+        """Store the latest explanation, and show it on the progress line."""
         latest[:] = [explanation]
         draw.update(explanation)
 
@@ -115,7 +115,7 @@ def _run_explain(args: argparse.Namespace) -> int:
 def _explain_target(
     args: argparse.Namespace, draw: LiveReport, progress: Callable[[Explanation], None]
 ) -> Explanation:
-    """Load the target and explain it, with progress on stderr."""
+    """Load the target and explain it; show progress with `draw` and `progress`."""
     program = program_arguments(args)
 
     from fullgraph.rewrites.fix import explain, record_facts
@@ -137,7 +137,7 @@ def _explain_target(
 
 
 def _first_crash(explanation: Explanation) -> str:
-    """Return the error message for an explanation in which the compiler crashed."""
+    """Return the error message for the first compiler crash in an explanation."""
     crash = explanation.crashes[0]
     where = f" at {crash.position.file}:{crash.position.line}" if crash.position else ""
     message = crash.message.partition("\n")[0]

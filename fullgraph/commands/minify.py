@@ -1,4 +1,4 @@
-"""`fullgraph minify`: from a failing program to a script of a few lines."""
+"""`fullgraph minify`: reduces a failing program to a script of a few lines."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ def _run_minify(args: argparse.Namespace) -> int:
 
 
 def _source(file: Path) -> str | None:
-    """Return the text of a file that has a `build()`, to reduce it as source; None for others."""
+    """Return the text of a Python file that defines `build()`; None for any other file.
+
+    `minify` can reduce such a file as source.
+    """
     if file.suffix != ".py" or not file.is_file():
         return None
     text = file.read_text()

@@ -1,4 +1,4 @@
-"""Outputs of a report: a progress line, then the terminal, JSON, HTML, a difference."""
+"""Outputs of `explain`: the progress line, then a report, JSON, HTML or a difference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_outputs(command: argparse.ArgumentParser) -> None:
 
 
 class LiveReport:
-    """Progress line on a terminal, which the report replaces at the end."""
+    """Progress on a terminal that the report replaces at the end."""
 
     def __init__(self, quiet: bool, file: TextIO | None = None, color: str = "auto") -> None:
         from rich.console import Console
@@ -90,7 +90,7 @@ class LiveReport:
             self._live = None
 
     def end(self, explanation: Explanation, args: argparse.Namespace) -> None:
-        """Replace the progress line by the report."""
+        """Replace the progress line by the report; with `--quiet`, by the verdict."""
         from fullgraph.diagnose.report import render
 
         self.stop()
@@ -106,7 +106,10 @@ def write(
     saved: dict[str, object] | None,
     draw: LiveReport,
 ) -> None:
-    """Write `explanation` to the outputs that the arguments select."""
+    """Write `explanation` to the outputs that the arguments select.
+
+    If `saved`, an earlier report, is not None, its difference to `explanation` is written, too.
+    """
     draw.end(explanation, args)
     difference = explanation.diff(saved) if saved is not None else None
     if args.json:
@@ -128,7 +131,10 @@ def write(
 
 
 def saved_report(path: str | None) -> dict[str, object] | None:
-    """Return the report saved at `path`; None for None. Raises FullgraphError if it is none."""
+    """Return the report saved in the file `path`; None if `path` is None.
+
+    Raises FullgraphError if the file is not a saved report.
+    """
     if path is None:
         return None
     try:

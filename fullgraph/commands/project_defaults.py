@@ -12,15 +12,16 @@ from typing import Any
 from fullgraph.compiler.errors import FullgraphError
 
 NO_FLAGS = frozenset({"entries"})
-"""Keys of `[tool.fullgraph]` that are no flags: programs that reviews of pull requests run."""
+"""Keys of `[tool.fullgraph]` that are not flags: "entries" names programs for pull requests."""
 
 
 def apply_project_defaults(commands: Mapping[str, argparse.ArgumentParser]) -> bool:
-    """Set defaults of the commands' flags; return whether there were any.
+    """Set defaults of flags from pyproject.toml; return whether it has `[tool.fullgraph]` keys.
 
-    `[tool.fullgraph]` holds flags by their long names, for each command that has them, and
-    `[tool.fullgraph.fix]` those of one command. The nearest pyproject.toml at or above the working
-    directory counts. Raises FullgraphError for a key that no command has, or a wrong value.
+    A key of `[tool.fullgraph]` is the long name of a flag, for all commands that have the flag. A
+    key of `[tool.fullgraph.fix]` is one for the command `fix` only. The file is the nearest
+    pyproject.toml at or above the working directory. Raises FullgraphError for a key that is not a
+    flag, or a wrong value.
     """
     path = _find_pyproject()
     if path is None:
@@ -49,7 +50,10 @@ def _find_pyproject() -> Path | None:
 def _set_default(
     key: str, value: Any, commands: Mapping[str, argparse.ArgumentParser], where: str
 ) -> None:
-    """Set the default of a flag in every command that has it."""
+    """Set the default of the flag `key` in every one of `commands` that has it.
+
+    `where` names the file and table in errors. Raises FullgraphError if no command has the flag.
+    """
     known: dict[str, None] = {}
     found = False
     for parser in commands.values():
@@ -66,7 +70,7 @@ def _set_default(
 
 
 def _parse_default(action: argparse.Action, key: str, value: Any, where: str) -> Any:
-    """Return a value of pyproject.toml as the default of a flag."""
+    """Return a value of pyproject.toml as the default of a flag; raise FullgraphError if wrong."""
     kind: type | tuple[type, ...]
     if action.nargs == 0:
         kind, expected = bool, "true or false"

@@ -1,4 +1,4 @@
-"""`fullgraph run`: an unmodified script under the recorder, with a report at its end."""
+"""`fullgraph run`: runs an unmodified script under the recorder, and reports at its end."""
 
 from __future__ import annotations
 
