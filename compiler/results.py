@@ -73,9 +73,9 @@ def run_and_record(
     module: torch.nn.Module | None = None,
     seed: int | None = 0,
 ) -> RunResults:
-    """Call `function` and return its results; `module` holds its state.
+    """Call `function` and return its results, including the state of `module` after the call.
 
-    Seeds the generators first, unless `seed` is None. Raises what `function` raises.
+    Seeds the random generators first, unless `seed` is None. Raises what `function` raises.
     """
     if seed is not None:
         seed_generators(seed)

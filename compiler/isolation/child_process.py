@@ -1,4 +1,4 @@
-"""What makes a forked child independent of its parent. Linux only."""
+"""Setup of a forked child that makes it independent of its parent. Linux only."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class _ClassPart(parts.NamedPart):
     kind = "_class"
 
     def read(self) -> parts.NamedObjects:
-        """Return the class under the name "'s class"."""
+        """Return the class with the suffix "'s class"."""
         return (("'s class", type(self.target)),)
 
     def write(self, state: parts.NamedObjects) -> None:
@@ -330,7 +330,7 @@ def _is_opaque(kind: type) -> bool:
 
 
 def _is_users(file: str) -> bool:
-    """Return whether `file` holds the user's code; so does the file name of code from exec."""
+    """Return whether `file` holds the user's code, or is the file name of code from exec."""
     return owner_of(file) is Owner.USER or (file.startswith("<") and not file.startswith("<frozen"))
 
 

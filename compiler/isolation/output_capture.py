@@ -144,7 +144,7 @@ class OutputCapture:
 
 
 def _restore_descriptor(descriptor: int, copy: int | None) -> None:
-    """Make `descriptor` refer to `copy` again, and close `copy`; close it if it was closed."""
+    """Make `descriptor` refer to `copy` again, and close `copy`; if `copy` is None, close it."""
     if copy is None:
         os.close(descriptor)
     else:

@@ -90,7 +90,7 @@ class ItemsPart(StatePart[tuple[object, ...]]):
         return len(one) == len(other) and all(map(operator.is_, one, other))
 
     def children(self, state: tuple[object, ...]) -> Iterable[tuple[str, object]]:
-        """Return the items as "[0]", "[1]", …"""
+        """Return each item with its suffix: "[0]", "[1]", …"""
         return ((f"[{i}]", item) for i, item in enumerate(state))
 
 
@@ -116,7 +116,7 @@ class EntriesPart(StatePart[tuple[object, ...]]):
         return len(one) == len(other) and all(map(operator.is_, one, other))
 
     def children(self, state: tuple[object, ...]) -> Iterable[tuple[str, object]]:
-        """Yield each key as "['name']'s key" and each value as "['name']"."""
+        """Yield each key with the suffix "['name']'s key", each value with "['name']"."""
         for key, value in zip(state[::2], state[1::2], strict=True):
             name = f"[{key!r}]" if isinstance(key, str | int) else f"[{type(key).__name__}]"
             yield f"{name}'s key", key
@@ -129,7 +129,7 @@ class AttributesPart(NamedPart):
     kind = "attributes"
 
     def read(self) -> NamedObjects:
-        """Return the attributes as ".name"."""
+        """Return each attribute with the suffix ".name"."""
         return tuple((f".{name}", value) for name, value in list(vars(self.target).items()))
 
     def write(self, state: NamedObjects) -> None:
@@ -149,7 +149,7 @@ class NamedAttributesPart(NamedPart):
         self.names = names
 
     def read(self) -> NamedObjects:
-        """Return the attributes as ".name"; ABSENT for one that is not set."""
+        """Return each attribute with the suffix ".name"; ABSENT for one that is not set."""
         return tuple((f".{name}", getattr(self.target, name, ABSENT)) for name in self.names)
 
     def write(self, state: NamedObjects) -> None:
@@ -199,7 +199,7 @@ class GlobalsPart(NamedPart):
         self.names = sorted(names)
 
     def read(self) -> NamedObjects:
-        """Return the globals as " → name"; ABSENT for one that is not bound."""
+        """Return each global with the suffix " → name"; ABSENT for one that is not bound."""
         return tuple((f" → {name}", self.target.get(name, ABSENT)) for name in self.names)
 
     def write(self, state: NamedObjects) -> None:
@@ -217,7 +217,7 @@ class CellPart(NamedPart):
     kind = "cell"
 
     def read(self) -> NamedObjects:
-        """Return the content under an empty name; ABSENT for an empty cell."""
+        """Return the content, or ABSENT for an empty cell, with the suffix ""."""
         try:
             return (("", self.target.cell_contents),)
         except ValueError:

@@ -291,7 +291,7 @@ def _contains_slice(node: ast.expr | None) -> bool:
 def condition_around(position: Position) -> InstrumentedNode | None:
     """Return the condition that contains an expression: `x.item() > 0` for its `x.item()`.
 
-    None if no condition contains it, or one with `:=`.
+    None if no condition contains it, or if the condition contains `:=`.
     """
     source = read_source(position.file)
     node = source.node(position) if source else None

@@ -21,10 +21,10 @@ def is_numpy(value: object) -> bool:
 
 
 def signature(value: Any) -> object:
-    """Return a hashable key that is equal for values with the same traced graph.
+    """Return a hashable key that is equal for values that a compiler cannot tell apart.
 
-    The key holds the metadata of tensors and arrays, the value of a literal, the keys of a
-    container's items, and the identity of any other object.
+    Tensors and arrays are equal if their metadata are, literals by value, containers by their
+    items' keys, and any other object only to itself.
     """
     kind = type(value)
     if is_plain(value):

@@ -18,7 +18,7 @@ class _CallReached(BaseException):
 def count_graph_calls(
     run: Callable[[Callable[..., object]], object], level: GraphLevel = "dynamo"
 ) -> int:
-    """Return how many graph calls `run(backend)` makes, with a backend that counts them.
+    """Return how many calls of captured graphs `run(backend)` makes, with a backend that counts.
 
     At the level "dynamo" these are Dynamo's graphs, at "aot" AOTAutograd's decomposed graphs.
     """

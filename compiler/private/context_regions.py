@@ -53,7 +53,7 @@ def find_redundant_switches(calls: Sequence[Node]) -> list[Node]:
 def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
     """Return the mode switch `node` and its exit, to be erased together.
 
-    [] if `node` is itself an exit, or a grad switch that no later one undoes.
+    [] if `node` is itself an exit, or a grad switch whose effect no later switch undoes.
     """
     after = calls[calls.index(node) + 1 :]
     if _function_name(node) in _SETS:

@@ -268,7 +268,8 @@ def _probe_action(code: CodeType) -> str:
 
     Torch has no getter for it. This starts a frame with another callback in place of Dynamo's, and
     stops it before its first instruction. If the action is "skip", Dynamo does not look up its
-    cache. If it is "run only", Dynamo does, but does not call back to compile.
+    cache. If it is "run only", Dynamo looks it up but does not call back to compile. Otherwise it
+    does both.
     """
     eval_frame: Any = sys.modules["torch._C._dynamo.eval_frame"]
     seen: list[str] = []

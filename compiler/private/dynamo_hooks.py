@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class CompileListener(Protocol):
-    """Receiver of compile events. Arguments are live objects of torch: read them, keep none."""
+    """Receiver of compile events. Arguments are torch's live objects: do not keep references."""
 
     def on_break(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
         """The tracer `tx` broke the graph."""
@@ -85,7 +85,7 @@ def _replace(
 
 
 def _hook_breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report graph breaks inside the tracer."""
+    """Report graph breaks inside the tracer; return False if this torch lacks the hook."""
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -102,7 +102,7 @@ def _hook_breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool
 
 
 def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report exceptions that leave the tracer."""
+    """Report exceptions that leave the tracer; return False if this torch lacks the hook."""
     from torch._dynamo.convert_frame import ConvertFrameAssert
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -119,7 +119,7 @@ def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> 
 
 
 def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report frames left to eager, with the reason."""
+    """Report frames left to eager, with the reason; return False if this torch lacks the hook."""
     from torch._dynamo.convert_frame import CatchErrorsWrapper
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -134,7 +134,10 @@ def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
 
 def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report graphs that go to the backend, and whether DDPOptimizer split them."""
+    """Report graphs that go to the backend, and whether DDPOptimizer split them.
+
+    Returns False if this torch lacks the hook.
+    """
     from torch._dynamo.output_graph import OutputGraph as TorchOutputGraph
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -154,7 +157,7 @@ def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool
 
 
 def _hook_recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report the guards that failed before a recompile."""
+    """Report guards that failed before a recompile; return False if this torch lacks the hook."""
     from torch._dynamo import convert_frame
 
     def wrap(old: Callable[..., list[str]]) -> Callable[..., list[str]]:
@@ -172,7 +175,10 @@ def _hook_recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> 
 
 
 def _hook_timings(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report compile times when torch's metrics context exits."""
+    """Report compile times when torch's metrics context exits.
+
+    Returns False if this torch lacks the hook.
+    """
     from torch._dynamo import utils
 
     context = utils.get_metrics_context()  # of this thread, where CPU backward runs too

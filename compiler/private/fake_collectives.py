@@ -89,7 +89,7 @@ def reduce_scatter_tensor_coalesced_(
 def alltoall_(
     outputs: Tensors, inputs: Tensors, *_: object, **__: object
 ) -> tuple[Tensors, ScriptObject]:
-    """Write to each output this rank's input for that rank."""
+    """Write to each output the input at the same index, in place of another rank's data."""
     for output, given in zip(outputs, inputs, strict=True):
         _write(output, given)
     return outputs, _finished_work()
@@ -98,7 +98,7 @@ def alltoall_(
 def alltoall_base_(
     output: torch.Tensor, given: torch.Tensor, *_: object, **__: object
 ) -> ScriptObject:
-    """Write to `output` this rank's input."""
+    """Write this rank's input to `output`, in place of the data of all ranks."""
     _write(output, given)
     return _finished_work()
 

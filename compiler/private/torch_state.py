@@ -36,7 +36,7 @@ def get_configs() -> dict[str, Settings]:
 
 
 def _loaded_config(name: str) -> ConfigModule | None:
-    """Return a config module if it is loaded."""
+    """Return the config module `name`; None if it is not loaded."""
     config = sys.modules.get(name)
     return config if isinstance(config, ConfigModule) else None
 
@@ -180,7 +180,7 @@ def forbid_recompiles(wanted: bool) -> Iterator[None]:
 
 
 def get_default_device() -> torch.device | None:
-    """Return the device set by `torch.set_default_device`; None if it was not called."""
+    """Return the device set by `torch.set_default_device`; None if none was set."""
     context = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
     mode = getattr(context, "device_context", None)
     return getattr(mode, "device", None)

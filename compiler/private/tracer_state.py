@@ -50,7 +50,7 @@ def gb_url(gb_type: str) -> str:
 
 
 def function_name(name: str) -> str:
-    """Return the function name of a code object; for a resume function, the resumed function's."""
+    """Return a code object's name; for a resume function, the name of the function it resumes."""
     resumed = _RESUME.match(name)
     return resumed[1] if resumed else name
 

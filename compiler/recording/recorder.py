@@ -66,8 +66,8 @@ def record(
 
     `root` is the model: submodules are named relative to it. `on_event` is called with each event
     as it happens, so a crash of the process loses none. The recorder adds no graph, guard or
-    compilation, and costs a few microseconds an event. With `operators` it also records the
-    operators of each graph that a break ends, and of those after it: about a millisecond each.
+    compilation, and costs a few microseconds per event. With `operators`, it also records the
+    operators of each graph that a break ends and of all later graphs: about a millisecond each.
 
     >>> with record(model) as recorder:
     ...     torch.compile(model)(x)
@@ -336,7 +336,7 @@ class Recorder:
         return True
 
     def _forget_recompile(self, frame: Position) -> None:
-        """Drop the last recompile of a frame: the recompile limit prevented it."""
+        """Remove the last recompile of a frame, because the recompile limit prevented it."""
         for i in range(len(self._events) - 1, -1, -1):
             event = self._events[i]
             if isinstance(event, Recompile) and event.frame == frame:
@@ -345,7 +345,7 @@ class Recorder:
 
 
 def _break_in_progress() -> BaseException | None:
-    """Return the break being handled, which torch 2.10 does not pass to the hook."""
+    """Return the graph break being handled, which torch 2.10 does not pass to the hook."""
     exc = sys.exc_info()[1]
     return exc if exc is not None and hasattr(exc, "real_stack") else None
 

@@ -32,10 +32,10 @@ def future_flags(functions: list[FunctionType]) -> int:
 def compile_module(tree: ast.Module, file: str, flags: int, alone: bool = False) -> list[CodeType]:
     """Return the code object of a module, in a list of one.
 
-    The `__future__` imports of the file that calls `compile` do not apply; `flags` are those of
-    `file`. With `alone`, return a code object for each top-level statement, compiled as a module of
-    its own, as IPython does. That differs from compiling the whole module: since 3.11 CPython
-    compiles `name.attribute()` differently in a module that imports `name`.
+    `flags` are those of the file's own `__future__` imports. With `alone`, return a code object for
+    each top-level statement, compiled as a separate module, as IPython does. The code can differ
+    from that in the whole module: since 3.11 CPython compiles `name.attribute()` differently in a
+    module that imports `name`.
     """
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # a cell may await
     modules = [ast.Module([one], []) for one in tree.body] if alone else [tree]
