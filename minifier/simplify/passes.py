@@ -18,6 +18,7 @@ from fullgraph.minifier.simplify import (
     inputs,
     names,
     numbers,
+    objects,
     results,
     settings,
     statements,
@@ -39,7 +40,7 @@ def simplify_script(problem: Problem[str]) -> None:
         for _ in range(_ROUNDS):
             before = problem.current
             _run_passes(search)
-            if problem.current == before:
+            if problem.current == before and not search.apply(results.compare_containers):
                 return
 
 
@@ -75,6 +76,8 @@ def _run_passes(search: ScriptSearch) -> None:
     search.apply(statements.name_graph_breaks)
     search.apply(attributes.inline_attributes, expressions.unroll_comprehensions)
     search.apply(attributes.drop_empty_constructors, construction.inline_inner_calls)
+    search.apply(objects.dissolve_objects, objects.methods_to_functions)
+    search.apply(objects.state_to_parameters)
     search.apply(definitions.classes_to_functions, construction.inline_passed_functions)
     search.apply(variables.drop_parameters, numbers.whole_numbers)
     search.apply(definitions.unread_parameters)

@@ -45,14 +45,9 @@ def drop_results(tree: SourceTree) -> list[TreeEdit]:
 def unwrap_compared(tree: SourceTree) -> list[TreeEdit]:
     """Propose to return only the compared element instead of the container around it.
 
-    One proposal removes the calls that make the other elements, one keeps them as statements.
-    """
-    picks = [
-        node
-        for node in tree.nodes_of_kind(cst.Subscript)
-        if isinstance(node.value, cst.Call) and _is_compared(tree, node)
-    ]
-    if len(picks) != 2 or len({tree.code(pick.slice[0]) for pick in picks}) != 1:
+    The calls that make the other elements go, or become statements."""
+    picks = _compared_elements(tree)
+    if not picks:
         return []
     key = tree.code(picks[0].slice[0])
     changes: Changes = {pick: _only_value(pick) for pick in picks}
@@ -69,6 +64,13 @@ def unwrap_compared(tree: SourceTree) -> list[TreeEdit]:
             changes[node.value] = replace_always(element)
             kept[tree.parents[node]] = replace_always(cst.FlattenSentinel([*others, new]))
     return [TreeEdit(one) for one in (changes, kept) if len(one) > len(picks)]
+
+
+def compare_containers(tree: SourceTree) -> list[TreeEdit]:
+    """Propose to compare a whole list, tuple or dict of plain values in place of an element."""
+    picks = _compared_elements(tree)
+    plain = "assert got == expected" in tree.text
+    return [TreeEdit({pick: _only_value(pick) for pick in picks})] if picks and plain else []
 
 
 def drop_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
@@ -164,6 +166,17 @@ def _is_unread(tree: SourceTree, assign: cst.Assign, left: cst.Tuple, index: int
     target = left.elements[index].value
     scope = tree.function(assign) or tree.module
     return isinstance(target, cst.Name) and len(mentions(tree, scope, target.value)) == 1
+
+
+def _compared_elements(tree: SourceTree) -> list[cst.Subscript]:
+    """Return the two `f(x)[key]` that the script compares; [] if it compares anything else."""
+    picks = [
+        node
+        for node in tree.nodes_of_kind(cst.Subscript)
+        if isinstance(node.value, cst.Call) and _is_compared(tree, node)
+    ]
+    same = len({tree.code(pick.slice[0]) for pick in picks}) == 1
+    return picks if same and len(picks) == 2 else []
 
 
 def _is_compared(tree: SourceTree, node: cst.Subscript) -> bool:

@@ -228,15 +228,20 @@ def _entry_inputs(
     return []
 
 
-def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) -> TreeEdit | None:
-    """Return the edit that replaces a class by a function; None if it has other uses than calls."""
+def function_name(tree: SourceTree, kind: cst.ClassDef) -> str:
+    """Return a free name for the function that takes the place of a class: `my_net` for `MyNet`."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.name.value).lower()
     taken = {
         node.value
         for node in tree.nodes_of_kind(cst.Name)
         if not isinstance(outer := tree.parents[node], cst.Attribute) or outer.attr is not node
     }
-    name = name if name not in taken else f"{name}_"
+    return name if name not in taken else f"{name}_"
+
+
+def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) -> TreeEdit | None:
+    """Return the edit that replaces a class by its method; None if the class has other uses."""
+    name = function_name(tree, kind)
     drop = 0 if _is_static(method) else 1
     plain = method.with_changes(
         name=cst.Name(name),

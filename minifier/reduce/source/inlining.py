@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
+import torch
 
 from fullgraph.minifier.reduce.source.source_tree import (
     CurrentNode,
@@ -18,6 +19,10 @@ from fullgraph.minifier.reduce.source.source_tree import (
 
 _DELAYED = (cst.Lambda, cst.FunctionDef, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp)
 
+TORCH_METHODS = frozenset(
+    {*dir(torch.nn.Module), *dir(torch.Tensor), "backward", "setup_context", "vmap", "jvp"}
+)
+"""Methods that Python or torch calls, or that a tensor has."""
 _STORES = (
     cst.AssignTarget,
     cst.AnnAssign,
@@ -144,22 +149,25 @@ def _mentions_of(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Na
 
 
 def _called_function(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None:
-    """Return the function of the text that is called, as `f` or `self.f`; None for other calls."""
-    holder: cst.CSTNode = tree.module
-    name = call.func
-    if isinstance(name, cst.Attribute) and isinstance(name.value, cst.Name):
-        if name.value.value != "self":
+    """Return the function of the text that a call refers to; None if it is not clear which.
+
+    `self.method` is of the class around the call; `x.method` is the only method of that name."""
+    functions: Sequence[cst.CSTNode] = tree.module.body
+    match call.func:
+        case cst.Name(value=name):
+            pass
+        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
+            kinds = [one for one in tree.ancestors(call) if isinstance(one, cst.ClassDef)]
+            functions = kinds[0].body.body if kinds else ()
+        case cst.Attribute(value=cst.Name() | cst.Attribute(), attr=cst.Name(value=name)):
+            kinds = tree.nodes_of_kind(cst.ClassDef) if name not in TORCH_METHODS else []
+            functions = [one for kind in kinds for one in kind.body.body]
+        case _:
             return None
-        kinds = [one for one in tree.ancestors(call) if isinstance(one, cst.ClassDef)]
-        if not kinds:
-            return None
-        holder, name = kinds[0].body, name.attr
-    if not isinstance(name, cst.Name):
-        return None
-    for one in holder.body:  # type: ignore[attr-defined]
-        if isinstance(one, cst.FunctionDef) and one.name.value == name.value:
-            return None if one.decorators else one
-    return None
+    found = [
+        one for one in functions if isinstance(one, cst.FunctionDef) and one.name.value == name
+    ]
+    return found[0] if len(found) == 1 and not found[0].decorators else None
 
 
 def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) -> TreeEdit | None:
@@ -182,6 +190,8 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
     yields = any(isinstance(one, cst.Yield) for one in leaving)
     if arguments is None or yields or (leaving and not tail):
         return None
+    receiver = _receiver_of(call, function)
+    value = substitute_names(value, receiver)
     if not body and all(len(_mentions_of(tree, function.body, n)) < 2 for n in arguments):
         new = substitute_names(value, arguments)
         return TreeEdit({call: lambda now: parenthesize(tree, call, new)})
@@ -192,8 +202,7 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
     mine = set(_local_names(tree, function)) | set(arguments)
     same = {n for n, a in arguments.items() if isinstance(a, cst.Name) and a.value == n}
     theirs = set(_local_names(tree, outer)) if outer is not None else set()
-    receiver = {"self"} if isinstance(call.func, cst.Attribute) else set()
-    if mine & theirs - same - receiver:
+    if mine & theirs - same - set(receiver):
         return None
     binds = [
         cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], argument)])
@@ -203,7 +212,15 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
     unread = isinstance(small, cst.Expr) and isinstance(value, cst.Name)
     ends = unread or (tail and not isinstance(returned, cst.Return))
     last = [] if ends else [cst.SimpleStatementLine([small.with_changes(value=value)])]
-    return TreeEdit({line: lambda now: cst.FlattenSentinel([*binds, *body, *last])})
+    new_body = visit_all(body, _Substituted(receiver))
+    return TreeEdit({line: lambda now: cst.FlattenSentinel([*binds, *new_body, *last])})
+
+
+def _receiver_of(call: cst.Call, function: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
+    """Return what stands for `self` in the body of a method that is called: `x` of `x.method()`."""
+    if not isinstance(call.func, cst.Attribute) or not function.params.params:
+        return {}
+    return {function.params.params[0].name.value: call.func.value}
 
 
 def _bind_arguments(
@@ -255,6 +272,12 @@ def substitute_names(
     new = value.visit(_Substituted(values))
     assert isinstance(new, cst.BaseExpression)
     return new
+
+
+def visit_all(nodes: Iterable[cst.CSTNode], change: cst.CSTTransformer) -> list[cst.CSTNode]:
+    """Return these nodes as a transformer that removes none leaves them."""
+    visited = [node.visit(change) for node in nodes]
+    return [node for node in visited if isinstance(node, cst.CSTNode)]
 
 
 class _Substituted(cst.CSTTransformer):

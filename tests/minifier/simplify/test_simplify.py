@@ -765,3 +765,98 @@ def test_the_values_are_those_of_the_script() -> None:
     check = ScriptCheck(Kind.RESULT, "-0.9640", "-1.2171")
     found = begin_trial(f"{text}\n\n{CALL}", check, seconds=SECONDS)()
     assert found is not None and (found.expected, found.got) == ("1", "3")
+
+
+def test_objects_that_only_hold_values_become_parameters_and_whole_lists_are_compared() -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Cache:
+        def __init__(self):
+            self.scales = {}
+
+        def use(self, name):
+            self.scales["b"] = name
+
+    class Mixer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cache = Cache()
+            for name in ("a", "b"):
+                self.cache.scales[name] = 1.0
+
+        def note(self, name):
+            with torch.no_grad():
+                return [name]
+
+        def forward(self, x):
+            self.cache.use(x)
+            return [self.note(x), list(self.cache.scales)]
+
+    model = Mixer()
+    expected = model("a")[1]
+    model = Mixer()
+    got = torch.compile(model, backend="eager")("a")[1]
+    assert got == expected, f"{got} {expected}"
+    """
+    kept = ("no_grad", "list(", "b", "for name")
+    assert simplified(text, lambda made: all(one in made for one in kept) and runs(made)) == clean(
+        """
+        import torch
+
+
+        def note(x):
+            with torch.no_grad():
+                return [x]
+
+
+        def make_scales():
+            scales = {}
+            for name in ("a", "b"):
+                scales[name] = 1.0
+            return scales
+
+
+        def mixer(scales, x):
+            scales["b"] = x
+            note(x)
+            return list(scales)
+
+
+        scales = make_scales()
+        expected = mixer(scales, "a")
+        scales = make_scales()
+        got = torch.compile(mixer, backend="eager")(scales, "a")
+        assert got == expected, f"{got} {expected}"
+        """
+    )
+
+
+def test_objects_with_other_uses_stay() -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Cache:
+        def __init__(self):
+            self.scales = {}
+
+    class Mixer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cache = Cache()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return id(self.cache), vars(self), self.layer(x)
+
+    model = Mixer()
+    x = torch.ones(2)
+    expected = model(x)
+    got = torch.compile(model, backend="eager")(x)
+    assert got == expected
+    """
+    kept = ("id(self.cache)", "vars(self)", "self.layer(x)")
+    made = simplified(text, lambda made: all(one in made for one in kept) and runs(made))
+    assert "class Cache" in made and "class Mixer(nn.Module)" in made
