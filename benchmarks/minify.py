@@ -1,10 +1,13 @@
-"""torch's minifier and ours on the same injected bugs in the same model, each alone.
+"""torch's minifier and ours on the same bugs in the same model, each alone.
 
-    python benchmarks/minify.py                         # all cases, one after another
+    python benchmarks/minify.py                         # all injected bugs, one after another
     python benchmarks/minify.py relu/accuracy log1p/accuracy --limit 900
+    python benchmarks/minify.py copysign_layout         # a report of `benchmarks/reports`
 
-For each: the number of oracle calls (candidates that were asked about), wall time of the whole
-process, lines of the repro without comments, and whether that file, alone in an empty folder,
+An injected bug is one that Inductor's settings for tests put into a vision transformer. Torch's
+minifier works after AOTAutograd where Inductor or decompositions are at fault, and after Dynamo
+otherwise. For each: the number of oracle calls (candidates that were asked about), wall time of the
+whole process, lines of the repro without comments, and whether that file, alone in an empty folder,
 fails. Torch's goes its two ways: isolated (its default; each candidate in a process of its own)
 and, with --both, in process. Nothing else should run on the machine.
 """
@@ -24,6 +27,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.reports import REPORTS
 
 BUGS = ("relu", "log1p")
 HOWS = ("compile_error", "runtime_error", "accuracy")
@@ -96,28 +103,34 @@ def inject(bug: str, how: str) -> None:
 # --- each side, in a process of its own ---
 
 
-def ours(bug: str, how: str) -> None:
-    """Minify, and print JSON."""
+def _prepare(case: str) -> tuple[object, tuple[object, ...]]:
+    """Return the model and the inputs of a case, whose bug is in this process from now on."""
     import torch
 
+    bug, _, how = case.partition("/")
+    if not how:
+        return REPORTS[case].build()
+    inject(bug, how)
+    torch.set_grad_enabled(False)
+    return build()
+
+
+def ours(case: str) -> None:
+    """Minify, and print JSON."""
     from fullgraph import minify
 
-    inject(bug, how)
-    model, inputs = build()
-    with torch.no_grad():
-        found = minify(model, inputs, check_strides=False)  # type: ignore[arg-type]
+    model, inputs = _prepare(case)
+    found = minify(model, inputs, check_strides="/" not in case)  # type: ignore[arg-type]
     names = ("candidates", "calls", "text", "ops")
     print(json.dumps({name: getattr(found, name) for name in names}))
 
 
-def fail(bug: str, how: str) -> None:
+def fail(case: str) -> None:
     """Run the compiled model: torch's minifier takes notice if it is asked to."""
     import torch
 
-    inject(bug, how)
-    model, inputs = build()
-    with torch.no_grad():
-        torch.compile(model)(*inputs)  # type: ignore[operator]
+    model, inputs = _prepare(case)
+    torch.compile(model)(*inputs)  # type: ignore[operator]
 
 
 def launch(path: str) -> None:
@@ -144,18 +157,18 @@ def launch(path: str) -> None:
 # --- the race ---
 
 
-def race(bug: str, how: str, limit: float, both: bool) -> Iterator[tuple[str, Row]]:
+def race(case: str, limit: float, both: bool) -> Iterator[tuple[str, Row]]:
     """Every minifier's row for one bug, as it is known."""
-    yield "fullgraph", _ours(bug, how, limit)
+    yield "fullgraph", _ours(case, limit)
     isolated = "torch, isolated"
-    yield isolated, _torchs(bug, how, limit, isolate=True)
-    if both and how != "runtime_error":  # it would end torch's minifier itself
-        yield "torch, in process", _torchs(bug, how, limit, isolate=False)
+    yield isolated, _torchs(case, limit, isolate=True)
+    if both and not case.endswith("/runtime_error"):  # it would end torch's minifier itself
+        yield "torch, in process", _torchs(case, limit, isolate=False)
 
 
-def _ours(bug: str, how: str, limit: float) -> Row:
+def _ours(case: str, limit: float) -> Row:
     start = time.monotonic()
-    done = _run(["ours", bug, how], limit, {}, os.getcwd())
+    done = _run(["ours", case], limit, {}, os.getcwd())
     if done is None:
         return Row(None, limit, None, False, "not done in time")
     seconds = time.monotonic() - start
@@ -164,19 +177,22 @@ def _ours(bug: str, how: str, limit: float) -> Row:
     return Row(told["candidates"], seconds, _lines(text), _alone(text), note)
 
 
-def _torchs(bug: str, how: str, limit: float, isolate: bool) -> Row:
+def _torchs(case: str, limit: float, isolate: bool) -> Row:
     folder = tempfile.mkdtemp(prefix="torch-minifier-")
     try:
-        level = "4" if how == "accuracy" else "2"
+        report = REPORTS.get(case)
+        kind = report.kind if report is not None else case.partition("/")[2]
+        early = report is not None and report.rung in ("dynamo", "aot_eager")
+        level = "4" if kind == "accuracy" else "2"
         environment = {
-            "TORCHDYNAMO_REPRO_AFTER": "aot",
+            "TORCHDYNAMO_REPRO_AFTER": "dynamo" if early else "aot",
             "TORCHDYNAMO_REPRO_LEVEL": level,
             "TORCH_COMPILE_DEBUG_DIR": folder,
             "TORCHINDUCTOR_CACHE_DIR": str(Path(folder, "cache")),
             COUNT: str(Path(folder, "count")),
         }
         start = time.monotonic()
-        first = _run(["fail", bug, how], limit, environment, folder)
+        first = _run(["fail", case], limit, environment, folder)
         launchers = sorted(Path(folder).rglob("minifier_launcher.py"))
         if first is None or not launchers:
             return Row(None, time.monotonic() - start, None, False, "no launcher was written")
@@ -232,7 +248,11 @@ def _alone(text: str) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("cases", nargs="*", help="relu/accuracy …; default: all six")
+    parser.add_argument(
+        "cases",
+        nargs="*",
+        help="relu/accuracy …, or names of reports; default: all six injected bugs",
+    )
     parser.add_argument("--limit", type=float, default=900.0, help="seconds for each")
     parser.add_argument("--both", action="store_true", help="torch's in process too")
     parser.add_argument("--side", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -242,10 +262,9 @@ def main() -> int:
         {"ours": ours, "fail": fail, "launch": lambda path, *_: launch(path)}[side](*rest)
         return 0
     for case in args.cases or [f"{bug}/{how}" for bug in BUGS for how in HOWS]:
-        bug, how = case.split("/")
         print(case, flush=True)
         rows: dict[str, Row] = {}
-        for name, row in race(bug, how, args.limit, args.both):
+        for name, row in race(case, args.limit, args.both):
             rows[name] = row
             print(f"  {name:<18} {row}", flush=True)
         mine, theirs = rows["fullgraph"], rows["torch, isolated"]

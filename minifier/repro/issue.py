@@ -14,7 +14,7 @@ from fullgraph.minifier.oracle.failure import Failure, Kind
 from fullgraph.minifier.repro.backend_outcomes import PASSES, words_for
 from fullgraph.minifier.repro.constructs import passes_views, python_constructs
 from fullgraph.minifier.repro.fresh_interpreter import ScriptRun
-from fullgraph.minifier.repro.operator_names import operators
+from fullgraph.minifier.repro.operator_names import is_transform, operators
 from fullgraph.minifier.repro.script_check import ScriptCheck, first_clauses
 from fullgraph.minifier.repro.script_text import backend_of, compared_expressions
 from fullgraph.minifier.rungs.bisection import Bisection
@@ -77,7 +77,7 @@ def issue(found: CheckedScript) -> str:
     if culprit is not None:
         describe.append(describe_culprit(culprit, found.ops_aten))
     parts = [
-        title_of(check, backend, subjects(found.text, backend), found.text),
+        title_of(check, backend, subjects(found.text, backend, found.ran), found.text),
         f"### 🐛 Describe the bug\n\n{' '.join(filter(None, describe))}",
         f"```python\n{found.text.rstrip()}\n```",
         _backend_table(found.outcomes, found.text),
@@ -87,15 +87,25 @@ def issue(found: CheckedScript) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def subjects(text: str, backend: str) -> tuple[str, ...]:
-    """Return what the title names: the operators that a script calls.
+def subjects(text: str, backend: str, ran: ScriptRun | None = None) -> tuple[str, ...]:
+    """Return what a title names: the operators of a script.
 
-    For a failure in Dynamo, the Python constructs instead, if there are any.
-    """
+    Of a failure in Dynamo, the Python constructs that it models, if the script has any. If torch
+    underlines the expression at which it raised, only those in it, and transforms."""
     names = (python_constructs(text) if backend == "eager" else ()) or operators(text)
+    code = _user_code(ran.output) if ran is not None else ""
+    names = tuple(n for n in names if is_transform(n) or n.rpartition(".")[2] in code) or names
     where = " on inputs that share memory" if passes_views(text) else ""
     where += " with a graph break" if "torch._dynamo.graph_break()" in text else ""
     return (*names[:-1], f"{names[-1]}{where}") if names else ()
+
+
+def _user_code(output: str) -> str:
+    """Return the innermost expression of the script that torch underlines; "" if there is none."""
+    _, told, frames = output.rpartition("from user code:")
+    pattern = r'^ +File "(?!.*/torch/).*", line \d+, in .*\n(.*)\n( *)(\^+)'
+    found = re.findall(pattern, frames, re.MULTILINE) if told else []
+    return found[-1][0][len(found[-1][1]) :][: len(found[-1][2])] if found else ""
 
 
 def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str = "") -> str:
@@ -163,9 +173,8 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
     match check.kind:
         case Kind.RESULT | Kind.METADATA:
             if check.aspect in _ELEMENTS:
-                which = (
-                    f"Element `{check.element}` of the result" if check.element else "The result"
-                )
+                element = _compared_element(text) + check.element
+                which = f"Element `{element}` of the result" if element else "The result"
                 return f"{which} is {pair}."
             verb = "are" if check.aspect == "stride" else "is"
             return f"The {_noun_of(check)} of {_result_of(text)} {verb} {pair}."
@@ -188,6 +197,12 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
     return (
         f"The script runs in eager. It raises under {compiled}: {_code(first_clauses(check.got))}."
     )
+
+
+def _compared_element(text: str) -> str:
+    """Return the subscript of what a script compares, "[0]"; "" if it compares whole results."""
+    made = re.search(r"^ *expected = .*\)((?:\[[^\[\]]+\])+)$", text, re.MULTILINE)
+    return made[1] if made else ""
 
 
 def _result_of(text: str) -> str:

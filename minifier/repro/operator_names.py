@@ -84,9 +84,14 @@ def operators(text: str) -> tuple[str, ...]:
     named += ["Tensor.__setitem__"] if writes else []
     named += filter(None, own)
     signs = [_SIGNS[type(node.op)] for node in nodes if isinstance(node, ast.BinOp)]
-    named.sort(key=lambda name: not name.startswith(_TRANSFORMS))
+    named.sort(key=lambda name: not is_transform(name))
     named = named or [*_short_result(scopes)] or signs
     return tuple(dict.fromkeys(named or (names if len(names) == len(calls) else ())))
+
+
+def is_transform(name: str) -> bool:
+    """Return whether an operator applies to a function: `torch.vmap`, `Function.apply`."""
+    return name.startswith(_TRANSFORMS)
 
 
 def _short_result(scopes: list[ast.FunctionDef | ast.ClassDef]) -> Iterator[str]:

@@ -250,6 +250,20 @@ def test_a_title_of_a_side_effect_says_what_is_compared() -> None:
 def test_one_element_of_several_is_named_by_its_index() -> None:
     check = ScriptCheck(Kind.RESULT, "1", "0", element="[0, 2]")
     assert tracker.summarize(check, "eager", SCRIPT).startswith("Element `[0, 2]` of the result is")
+    picked = "expected = f(x)[1]\ngot = torch.compile(f)(x)[1]\n"
+    told = tracker.summarize(ScriptCheck(Kind.RESULT, "1", "0"), "eager", picked)
+    assert told.startswith("Element `[1]` of the result is")
+
+
+def test_a_title_names_the_operator_that_torch_underlines() -> None:
+    text = "import torch\n\ndef f(x):\n    return torch.stack([x.item() * x])"
+    frames = (
+        '\nfrom user code:\n   File "/tmp/repro.py", line 4, in f\n'
+        "    return torch.stack([x.item() * x])\n"
+        "                        ^^^^^^^^\n"
+    )
+    assert tracker.subjects(text, "eager", ScriptRun(1)) == ("Tensor.item", "torch.stack")
+    assert tracker.subjects(text, "eager", ScriptRun(1, output=frames)) == ("Tensor.item",)
 
 
 def test_a_title_names_no_operator_that_only_makes_a_tensor() -> None:
