@@ -84,6 +84,11 @@ def repeated(graph, counts):
     return nodes * 2
 
 
+def pair_distances(x):
+    i, j = torch.combinations(x).T
+    return (i - j).abs()
+
+
 class Mixture(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -123,4 +128,5 @@ PROGRAMS = (
         lambda: (torch.randn(4, 4), torch.tensor([0, 1, 1, 0])),
         helpers=("FG403",),
     ),
+    Program("FG411", pair_distances, lambda: (torch.rand(4),)),
 )
