@@ -66,22 +66,38 @@ def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
             code = site.document.code(site.document.parent(use)).partition("\n")[0]
             raise NotApplicable(f"`{code}` needs all indices, and their number depends on the data")
         questions.append(one)
-    if not any(one.asked in (QuestionKind.FIRST, QuestionKind.LAST) for one in questions):
+    if not any(one.reads_index for one in questions):
         return None
     if found.dims != 1:
         raise NotApplicable("the mask is not known to have one dimension")
     tests = [one for one in questions if one.asked in (QuestionKind.ANY, QuestionKind.NONE)]
     counts = [one for one in questions if one.asked is QuestionKind.COUNT]
+    branches = False
     for one in counts:
         parent = site.document.parent(one.node)
+        if _is_tested(site, parent):
+            branches = True
+            continue
         beside = parent.right if isinstance(parent, cst.BinaryOperation) else None
         if beside is one.node and isinstance(parent, cst.BinaryOperation):
             beside = parent.left
         if beside is None or not site.is_tensor(beside):
             raise NotApplicable(f"Python needs `{site.document.code(one.node)}` as a number")
-    if len(tests) > 1:
+    if len(tests) > 1 and not branches:
         raise NotApplicable("it is asked more than once whether there is a hit")
-    return FirstMatch(tuple(questions), _condition_if(site, tests[0], questions) if tests else None)
+    single = tests and not branches
+    return FirstMatch(
+        tuple(questions), _condition_if(site, tests[0], questions) if single else None
+    )
+
+
+def _is_tested(site: Site, node: cst.CSTNode) -> bool:
+    """Return whether a comparison decides a branch, which is left to the rules for branches."""
+    outer = site.document.parents.get(node)
+    while isinstance(outer, cst.BooleanOperation):
+        node, outer = outer, site.document.parents.get(outer)
+    decides = isinstance(outer, cst.If | cst.IfExp) and outer.test is node
+    return decides and isinstance(node, cst.Comparison | cst.BooleanOperation)
 
 
 def write_search(
@@ -129,9 +145,9 @@ def _answer_questions(
     Checks whether any element is true are left out.
     """
     return {
-        one.node: answer_question(one.asked, mask, "0, keepdim=True" if one.kept else dim)
+        one.node: answer_question(one, mask, "0, keepdim=True" if one.kept else dim)
         for one in asked.questions
-        if one.asked not in (QuestionKind.ANY, QuestionKind.NONE)
+        if asked.choice is None or one.asked not in (QuestionKind.ANY, QuestionKind.NONE)
     }
 
 
@@ -155,9 +171,7 @@ def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 def _condition_if(site: Site, test: Question, questions: list[Question]) -> HitBranch:
     """Return the conditional whose condition is `test`. Raises NotApplicable."""
     outer = site.document.parent(test.node)
-    indices = [
-        one.node for one in questions if one.asked in (QuestionKind.FIRST, QuestionKind.LAST)
-    ]
+    indices = [one.node for one in questions if one.reads_index]
     if isinstance(outer, cst.IfExp) and outer.test is test.node:
         sides = (outer.body, outer.orelse)
     elif (

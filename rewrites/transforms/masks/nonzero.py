@@ -17,6 +17,8 @@ class QuestionKind(Enum):
 
     FIRST = "first"
     LAST = "last"
+    NTH = "nth"
+    """The one at `Question.position`."""
     COUNT = "count"
     """How many true elements there are."""
     ANY = "any"
@@ -36,6 +38,13 @@ class Question:
     """Whether an index keeps a size-one dimension."""
     is_single: bool = False
     """Whether the code assumes exactly one index: `.item()`."""
+    position: cst.BaseExpression | None = None
+    """Of the one at a position, that position: 1 for the second; never negative."""
+
+    @property
+    def reads_index(self) -> bool:
+        """Return whether an index is read, and not only their number."""
+        return self.asked in (QuestionKind.FIRST, QuestionKind.LAST, QuestionKind.NTH)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +132,20 @@ def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Q
 
 
 def answer_question(
-    asked: QuestionKind, mask: cst.BaseExpression, dim: str = ""
+    question: Question | QuestionKind, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
     """Return code that computes the answer from the mask, along `dim` if it is given."""
+    asked = question.asked if isinstance(question, Question) else question
     match asked:
         case QuestionKind.FIRST:
             return build_expression("{mask}.int().argmax(" + dim + ")", mask=mask)
         case QuestionKind.LAST:
             last = "{mask}.shape[-1] - 1 - {mask}.flip(-1).int().argmax(" + dim + ")"
             return build_expression(last, mask=mask)
+        case QuestionKind.NTH:
+            assert isinstance(question, Question) and question.position is not None
+            nth = "({mask}.cumsum(-1) > {position}).int().argmax(" + dim + ")"
+            return build_expression(nth, mask=mask, position=question.position)
         case QuestionKind.COUNT:
             return build_expression("{mask}.sum(" + dim + ")", mask=mask)
         case QuestionKind.ANY:
@@ -197,22 +211,70 @@ def _question_of_method(
 
 
 def _question_of_index(site: Site, found: NonzeroIndices, node: cst.Subscript) -> Question | None:
-    """Return the question of a subscript that takes the first or last of the true indices.
+    """Return the question of a subscript that reads one of the true indices.
 
     None for other subscripts.
     """
     index = _literal_index(node)
     if index is None or index[0] not in (0, -1):
-        return None
+        position = _position_of(site, node)
+        if position is None or (index is not None and len(index) > 1):
+            return None
+        return _read_one(site, found, node, QuestionKind.NTH, position)
     asked = QuestionKind.FIRST if index[0] == 0 else QuestionKind.LAST
     if found.flat:
         return Question(node, asked) if len(index) == 1 else None
     if len(index) == 2:
         return Question(node, asked) if index[1] == 0 else None
+    return _read_one(site, found, node, asked)
+
+
+def _read_one(
+    site: Site,
+    found: NonzeroIndices,
+    node: cst.Subscript,
+    asked: QuestionKind,
+    position: cst.BaseExpression | None = None,
+) -> Question:
+    """Return the question of `hits[i]`, or of `hits[i][0]`, which has no dimension left."""
     outer = site.document.parent(node)
+    if found.flat:
+        return Question(node, asked, position=position)
     if isinstance(outer, cst.Subscript) and outer.value is node and _literal_index(outer) == (0,):
-        return Question(outer, asked)
-    return Question(node, asked, kept=True)
+        return Question(outer, asked, position=position)
+    as_number = isinstance(outer, cst.Attribute) and outer.attr.value == "item"
+    kept = not (as_number and asked is QuestionKind.NTH)
+    return Question(node, asked, kept=kept, position=position)
+
+
+def _position_of(site: Site, node: cst.Subscript) -> cst.BaseExpression | None:
+    """Return the index of `hits[i]` if every value that it can have is a literal from 0 on."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
+            pass
+        case _:
+            return None
+    if isinstance(index, cst.Integer):
+        return index
+    known = find_definitions(site.document, index)
+    if not isinstance(index, cst.Name) or known is None:
+        return None
+    values = [_assigned(site, one) for one in known.reaching.get(index, ())]
+    return index if values and all(_is_position(value) for value in values) else None
+
+
+def _assigned(site: Site, target: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the value of an assignment to a name alone."""
+    assign = site.document.parents.get(site.document.parent(target))
+    single = isinstance(assign, cst.Assign) and len(assign.targets) == 1
+    return assign.value if isinstance(assign, cst.Assign) and single else None
+
+
+def _is_position(value: cst.BaseExpression | None) -> bool:
+    """Return whether a value is a literal from 0 on, or one of two."""
+    if isinstance(value, cst.IfExp):
+        return _is_position(value.body) and _is_position(value.orelse)
+    return isinstance(value, cst.Integer)
 
 
 def _question_of_count(site: Site, count: cst.BaseExpression) -> Question:
