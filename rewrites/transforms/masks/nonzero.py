@@ -218,8 +218,10 @@ def _question_of_index(site: Site, found: NonzeroIndices, node: cst.Subscript) -
     index = _literal_index(node)
     if index is None or index[0] not in (0, -1):
         position = _position_of(site, node)
-        if position is None or (index is not None and len(index) > 1):
+        if position is None or (index is not None and len(index) > 1 and found.flat):
             return None
+        if index is not None and len(index) > 1:
+            return Question(node, QuestionKind.NTH, position=position) if index[1] == 0 else None
         return _read_one(site, found, node, QuestionKind.NTH, position)
     asked = QuestionKind.FIRST if index[0] == 0 else QuestionKind.LAST
     if found.flat:
@@ -250,7 +252,7 @@ def _read_one(
 def _position_of(site: Site, node: cst.Subscript) -> cst.BaseExpression | None:
     """Return the index of `hits[i]` if every value that it can have is a literal from 0 on."""
     match node.slice:
-        case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
+        case [cst.SubscriptElement(slice=cst.Index(value=index)), *_]:
             pass
         case _:
             return None

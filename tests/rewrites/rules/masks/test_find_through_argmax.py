@@ -20,7 +20,7 @@ def _function(body):
     ("body", "x", "reason"),
     [
         ("i = (x > 0).nonzero()\nreturn i[0, 0] + i.sum()", ROW, "needs all indices"),
-        ("i = (x > 0).nonzero()\nreturn i[1, 0]", ROW, "needs all indices"),
+        ("i = (x > 0).nonzero()\nk = len(x) - 4\nreturn i[k, 0]", ROW, "needs all indices"),
         ("i = (x > 0).nonzero()\nreturn i[0, 0]", X, "one dimension"),
         (
             "i = (x > 0).nonzero()\nif len(i) > 0:\n    x = x + i[0, 0]\nreturn x",
@@ -89,3 +89,15 @@ def test_unsafe_where_no_test_guards_the_index(expression, after):
     assert outcome.source == _function(f"return {after}")
     assert outcome.applicability[0] is Applicability.UNSAFE
     outcome.check(exact=True)
+
+
+def test_the_second_of_several_as_schedulers_search_for_it():
+    body = "i = (x == 3).nonzero()\nk = 1 if len(i) > 1 else 0\nreturn x + i[k] - i[1, 0]"
+    outcome = rewritten(_function(body), ROW)
+    assert outcome.source == _function(
+        "i = x == 3\nk = torch.where(i.sum() > 1, 1, 0)\n"
+        "return x + (i.cumsum(-1) > k).int().argmax(0, keepdim=True) "
+        "- (i.cumsum(-1) > 1).int().argmax()"
+    )
+    assert outcome.applicability[0] is Applicability.UNSAFE
+    outcome.check((torch.tensor([3, 3, 0, 3, 1]),), exact=True)
