@@ -57,8 +57,9 @@ def ladder(
 ) -> tuple[Rung, ...]:
     """Return the rungs up to `backend`, eager first; a mode or options add one more rung on top.
 
-    Any registered backend or callable can be the top rung. Below it is the rung of Dynamo, or that
-    of AOTAutograd if its name begins with "aot_". Raises FullgraphError for an unknown name.
+    Any registered backend or callable can be the top rung. It follows on the rung of Dynamo; a
+    backend whose name begins with "aot_" follows on the rung of AOTAutograd. Raises FullgraphError
+    for an unknown name.
     """
     resolved = resolve_backend(backend)
     known = [rung.backend for rung in RUNGS]
@@ -79,14 +80,14 @@ def ladder(
 
 
 def list_backends() -> tuple[tuple[str, str], ...]:
-    """Return the name and the purpose of each registered backend, those of the rungs first."""
+    """Return (name, purpose) for each registered backend; those on the ladder come first."""
     known = {rung.backend: rung.adds for rung in RUNGS if isinstance(rung.backend, str)}
     others = sorted(set(torch.compiler.list_backends(exclude_tags=None)) - set(known))
     return (*known.items(), *((name, _first_sentence(name)) for name in others))
 
 
 def resolve_backend(backend: Backend) -> Backend:
-    """Return what torch.compile takes as `backend`, for a name of a backend or rung or a callable.
+    """Return `backend` as torch.compile takes it: "eager" for the rung "dynamo", else unchanged.
 
     Raises FullgraphError for an unknown name; the message lists the known ones.
     """

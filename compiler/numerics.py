@@ -85,7 +85,7 @@ Both errors are distances from the result in float64."""
 
 
 def tolerance_of(dtype: torch.dtype, *, pointwise: bool = False) -> Tolerance:
-    """Return the tolerance of a dtype: from the pointwise column, or the accumulating one."""
+    """Return the tolerance of a dtype; with `pointwise`, that for pointwise operators only."""
     real = dtype.to_real() if dtype.is_complex else dtype
     table = _POINTWISE if pointwise else _ACCUMULATING
     return table.get(real) or (_FLOAT8 if real.is_floating_point else _EXACT)
@@ -150,11 +150,11 @@ def find_mismatch(
 ) -> Mismatch | None:
     """Return the first difference between two runs; None if they are equal.
 
-    Elements are compared with `tolerance`, by default with that of their dtype: the pointwise
-    column of the table if `pointwise`, but always the accumulating one for gradients. If elements
-    differ, `float64_results()` returns the results in float64 to compare with, or None if the
-    program does not run in float64. If they still differ, `is_noise(mismatch, expected, got)` may
-    return True to accept the difference.
+    Elements are compared with `tolerance`, by default `tolerance_of` their dtype and `pointwise`,
+    or without `pointwise` for gradients. Strides and aliases of outputs are compared if `strides`.
+    If elements differ, `float64_results()` returns the results in float64 to compare with, or None
+    if the program does not run in float64. If they still differ, `is_noise(mismatch, expected,
+    got)` may return True to accept the difference.
     """
     reference: list[RunResults | None] = []
     for name, container in expected.containers.items():
@@ -208,9 +208,10 @@ def _find_missing(
 
 
 def is_near_float64(exact: object, expected: object, got: object) -> bool:
-    """Return whether the error of `got` is at most `NOISE` times that of `expected`, from eager.
+    """Return whether `got` is at most `NOISE` times as far from float64 as eager's result is.
 
-    Both errors are the largest difference from `exact`, the result in float64.
+    `expected` is eager's result, `exact` the one in float64; the distance is the largest difference
+    of two elements. False unless all three are tensors of one shape.
     """
     values = [each for each in (exact, expected, got) if isinstance(each, RecordedTensor)]
     if len(values) < 3 or any(each.elements is None for each in values):
@@ -225,9 +226,9 @@ def is_near_float64(exact: object, expected: object, got: object) -> bool:
 
 
 def _largest_difference(value: RecordedTensor, exact: RecordedTensor) -> tuple[int, float]:
-    """Return how many elements are NaN or infinite in only one tensor, and the largest difference.
+    """Return how many elements only one tensor has as NaN or infinity, and a difference.
 
-    The difference is the largest of those elements that are finite in both tensors.
+    It is the largest difference of elements that are finite in both, or 0.0 if there are none.
     """
     assert value.elements is not None and exact.elements is not None
     one, other = value.elements.double(), exact.elements.double()
@@ -280,7 +281,7 @@ def _widen_group(tensors: Mapping[int, torch.Tensor]) -> dict[int, torch.Tensor]
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy in float64 or complex128; in the same dtype if it is another kind."""
+    """Return a copy in float64 or complex128; integers and bools keep their dtype."""
     kinds = ((tensor.is_floating_point(), torch.float64), (tensor.is_complex(), torch.complex128))
     dtype = next((dtype for applies, dtype in kinds if applies), tensor.dtype)
     return tensor.to(dtype, copy=True)
@@ -368,7 +369,7 @@ def _significant_strides(value: RecordedTensor) -> tuple[int, ...] | None:
 
 
 def count_mismatches(one: RecordedTensor, other: RecordedTensor, *, pointwise: bool = False) -> int:
-    """Return how many elements of two tensors of one shape differ."""
+    """Return how many elements of two tensors of one shape differ, judged by `tolerance_of`."""
     unequal = _find_unequal(one, other, None, pointwise)[2]
     return sum(int(mask.sum()) for mask in unequal.values())
 
@@ -378,7 +379,7 @@ def _find_unequal(
 ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
     """Return both tensors' elements, and masks of the unequal ones by aspect: "nan", "value", …
 
-    The tolerance None stands for that of the dtype.
+    If `tolerance` is None, it is `tolerance_of` the dtype and `pointwise`.
     """
     if one.elements is None or other.elements is None or not one.elements.numel():
         return torch.empty(0), torch.empty(0), {}

@@ -132,11 +132,12 @@ def parse_program(
     options: CompileOptions | None = None,
     command: str = "explain",
 ) -> Program:
-    """Return the program that the arguments of `explain`, or of another command, describe.
+    """Return the program that the arguments of `explain` or a similar function describe.
 
     A compiled model or function is replaced by the original. `inputs` and each of `calls` are a
-    tensor, a tuple of positional arguments or a dict of keyword arguments. Raises FullgraphError
-    if the arguments do not describe a program that can be called.
+    tensor, a tuple of positional arguments or a dict of keyword arguments; `kwargs` are further
+    arguments of the first call. `command` is the name of the function, for error messages. Raises
+    FullgraphError if the arguments do not describe a program that can be called.
     """
     target = unwrap_compiled(model)
     _check_kind(target, command)
@@ -179,7 +180,10 @@ def _parse_call(inputs: object, kwargs: Mapping[str, object] | None) -> CallArgu
 
 
 def _check_signature(target: Any, call: CallArguments, number: int) -> None:
-    """Raise FullgraphError if the target does not accept the arguments of a call."""
+    """Raise FullgraphError if the target does not accept the arguments of a call.
+
+    The message names the call by `number`, 0 for the first.
+    """
     function = target
     if isinstance(target, torch.nn.Module) and type(target).__call__ is torch.nn.Module.__call__:
         function = target.forward
@@ -199,7 +203,10 @@ def _check_signature(target: Any, call: CallArguments, number: int) -> None:
 
 
 def _check_kind(target: object, command: str) -> None:
-    """Raise FullgraphError for TorchScript, an ExportedProgram or an uninitialised module."""
+    """Raise FullgraphError for TorchScript, an ExportedProgram or an uninitialised module.
+
+    The message says that `command`, such as "explain", got it.
+    """
     name = type(target).__name__
     if isinstance(target, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         raise FullgraphError(

@@ -75,7 +75,8 @@ def run_and_record(
 ) -> RunResults:
     """Call `function` and return its results, including the state of `module` after the call.
 
-    Seeds the random generators first, unless `seed` is None. Raises what `function` raises.
+    With a `loss`, the backward pass is run, and its gradients are among the results. Seeds the
+    random generators first, unless `seed` is None. Raises what `function` raises.
     """
     if seed is not None:
         seed_generators(seed)
@@ -103,9 +104,10 @@ def run_and_record(
 
 
 def backward(output: object, loss: Loss, *, retain_graph: bool = False) -> bool:
-    """Run the backward pass of `loss` of `output`; return False if no output requires a gradient.
+    """Run the backward pass of `output`; return False if no output requires a gradient.
 
-    With `retain_graph`, the autograd graph can be used for another backward pass.
+    It starts from `loss(output)`, or from the sum of the outputs if `loss` is not a function. With
+    `retain_graph`, the autograd graph can be used for another backward pass.
     """
     if callable(loss):
         loss(output).backward(retain_graph=retain_graph)
@@ -129,7 +131,10 @@ def seed_generators(seed: int) -> None:
 
 
 def record_tensor(tensor: torch.Tensor, alias: str = "", *, copied: bool = True) -> RecordedTensor:
-    """Record a tensor. Without `copied`, the recorded elements may change when the tensor does."""
+    """Record a tensor; `alias` names the first tensor that shares its memory, "" if none does.
+
+    Without `copied`, the recorded elements change when the tensor does.
+    """
     with disable_torch_function(), torch.no_grad():
         strided = tensor.layout is torch.strided
         return RecordedTensor(
@@ -236,7 +241,10 @@ def _record_outputs(outputs: Mapping[str, object], places: dict[int, str]) -> di
 
 
 def _record_leaf(thing: object, alias: str = "") -> object:
-    """Return a tensor or array recorded, a number, string or None unchanged, else "<class>"."""
+    """Return a tensor or array recorded, a number, string or None unchanged, else "<class>".
+
+    `alias` names the first tensor that shares memory with `thing`; "" if there is none.
+    """
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias)
     if type(thing).__module__ == "numpy":

@@ -12,9 +12,9 @@ from fullgraph.compiler.sources import running_shell
 
 @contextmanager
 def progress_line(doing: str) -> Iterator[Callable[[str], None]]:
-    """Show one line in a notebook, "Bisecting …", while the block runs; elsewhere show nothing.
+    """Show the line `doing`, such as "Bisecting …", in a notebook while the block runs.
 
-    Yields a function that replaces the line.
+    Yields a function that replaces the line. Outside a notebook, nothing is shown.
     """
     handle = _display(doing) if hasattr(running_shell(), "kernel") else None
     if handle is None:
@@ -27,13 +27,13 @@ def progress_line(doing: str) -> Iterator[Callable[[str], None]]:
 
 
 def _display(doing: str) -> Any:
-    """Show the line; return the IPython display handle that can replace it."""
+    """Show the line `doing`; return the IPython display handle that can replace it."""
     from IPython.display import display
 
     return display(_line(doing), raw=True, display_id=True)
 
 
 def _line(doing: str) -> dict[str, str]:
-    """Return the line as plain text and as HTML, by MIME type."""
+    """Return the line `doing` as plain text and as HTML, by MIME type."""
     html = f'<span style="opacity: 0.7">{escape(doing)}</span>'
     return {"text/plain": doing, "text/html": html}

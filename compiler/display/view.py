@@ -33,7 +33,7 @@ class Table:
 
 @dataclass(frozen=True)
 class NumberedLine:
-    """A line of a diff."""
+    """A line of a diff, with its number in the old file."""
 
     sign: str
     number: int | None

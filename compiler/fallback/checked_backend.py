@@ -57,9 +57,10 @@ def compile(
     "fullgraph"), and `report` lists all graphs. With `check_strides`, an output with other strides
     than in eager also counts as different; Inductor mostly keeps strides.
 
-    `check="off"` makes this plain torch.compile. So does an initialised process group, because
-    ranks must not disagree about the rung; `check="first"` checks graphs there, too. Raises
-    FullgraphError for arguments that contradict each other.
+    With `check="off"`, no graph is checked, as in plain torch.compile. By default the same holds
+    if a process group is initialised, because ranks must not disagree about the rung;
+    `check="first"` checks graphs there, too. `others` are further arguments of torch.compile.
+    Raises FullgraphError for arguments that contradict each other.
     """
     if mode is not None and options is not None:
         raise FullgraphError("Give compile() a mode or options, not both.")

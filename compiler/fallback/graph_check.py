@@ -46,7 +46,8 @@ def check_graph(
 
     Both run on copies of `inputs`. Rounding is judged by a run in float64. `same_random` says
     whether both draw the same random numbers; if not, a graph that draws some is compared by
-    metadata only. Inputs, buffers, gradients and random states stay as they are.
+    metadata only. Without `strides`, strides are not compared. Inputs, buffers, gradients and
+    random states stay as they are.
     """
     runs = _Runs(eager, inputs)
     with _restore_random_states(), _restore_buffers(eager):
@@ -161,7 +162,10 @@ The reference is the number of elements that change in eager when inputs are rou
 
 
 def _run_graph(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) -> RunResults:
-    """Run forward and backward on copies of `inputs` and return everything it computed."""
+    """Run a graph forward and backward on copies of `inputs`; return all that it computed.
+
+    Inputs that are parameters are copied only if `copy_parameters` is True.
+    """
     given = copy_inputs(inputs, parameters=copy_parameters)
     versions = [_version_of(thing) for thing in given.values]
     output = graph(*given.values)
@@ -185,9 +189,10 @@ def _run_graph(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) 
 
 
 def _gradients(roots: Sequence[object], leaves: Sequence[torch.Tensor | None]) -> dict[str, object]:
-    """Return the gradients of `leaves`, by the input's name, for random gradients of `roots`.
+    """Return the gradients of `leaves` by name, such as "input[0]".
 
-    `leaves` holds one leaf for each input, or None for an input that requires no gradient.
+    The backward pass starts at `roots`, the results of the graph, with random gradients. `leaves`
+    holds one leaf for each input, or None for an input that requires no gradient.
     """
     wanted = {f"input[{i}]": leaf for i, leaf in enumerate(leaves) if leaf is not None}
     outputs = [t for t in roots if isinstance(t, torch.Tensor) and t.grad_fn is not None]
@@ -208,7 +213,10 @@ def _gradients(roots: Sequence[object], leaves: Sequence[torch.Tensor | None]) -
 
 
 def _record_leaf(thing: object, alias: str = "") -> object:
-    """Return a tensor as RecordedTensor, a number, string or None unchanged, else "<class>"."""
+    """Return a tensor as RecordedTensor, a number, string or None unchanged, else "<class>".
+
+    `alias` names the input whose memory the tensor shares; "" if there is none.
+    """
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias, copied=False)
     if isinstance(thing, bool | int | float | complex | str | type(None)):
@@ -257,7 +265,7 @@ def _without_strides(tensor: RecordedTensor) -> RecordedTensor:
 def _change_elements(thing: object, change: Callable[[torch.Tensor], torch.Tensor]) -> object:
     """Return a copy of a tensor with changed elements; anything else unchanged.
 
-    The copy is a leaf, or not, and requires a gradient, or not, as the tensor does.
+    The copy has the same `is_leaf` and `requires_grad` as the tensor.
     """
     if not isinstance(thing, torch.Tensor):
         return thing

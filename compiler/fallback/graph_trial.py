@@ -127,9 +127,9 @@ def _run_forked(job: Callable[[], GraphVerdict], seconds: float | None) -> Graph
 
 
 def _verdict_of(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> GraphVerdict:
-    """Return the verdict of a job that ran in a child, or one for how the child ended.
+    """Return the verdict that a job in a child returned; if it returned none, make one.
 
-    A crash, a hang or an exception is a failure; a killed child gives "unknown".
+    A crash, a hang or an exception is a failure of the graph; SIGKILL gives "unknown".
     """
     if outcome.value is not None:
         return outcome.value

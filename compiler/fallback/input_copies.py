@@ -60,8 +60,8 @@ def _copy_without_history(
 ) -> torch.Tensor:
     """Return a copy of a tensor's values and strides, without its autograd history.
 
-    `memory` maps the address of a storage to its copy, which tensors that share it share, too.
-    `users` counts the tensors that use each storage, by address.
+    `memory` maps the address of each storage copied so far to its copy; the copies of tensors that
+    share a storage share its copy. `users` counts the tensors that use each storage, by address.
     """
     if tensor.is_meta or not _has_memory(tensor):
         if tensor._is_zerotensor():
@@ -83,7 +83,7 @@ def _copy_without_history(
 
 
 def _copy_part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
-    """Return a copy of the `span` elements of a storage that a tensor occupies."""
+    """Return a copy of the part of its storage that `tensor` occupies: `span` elements."""
     whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     whole.set_(tensor.untyped_storage(), int(tensor.storage_offset()), (span,), (1,))
     return whole.clone().untyped_storage()
@@ -92,9 +92,9 @@ def _copy_part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
 def _with_history_of(
     fresh: torch.Tensor, tensor: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the copy `fresh` with class and history as in `tensor`, and the leaf of its gradient.
+    """Return the copy `fresh` with the class and autograd history of `tensor`, and a leaf.
 
-    The leaf is None if `tensor` requires no gradient.
+    The leaf receives the gradient of the copy; it is None if `tensor` requires no gradient.
     """
     if isinstance(tensor, torch.nn.Parameter) and type(fresh) is torch.Tensor:
         fresh = torch.nn.Parameter(fresh, tensor.requires_grad)

@@ -12,9 +12,10 @@ from fullgraph.compiler.private import collective_counts, inductor_cache_dir
 
 
 class ExternalEffects:
-    """State at construction of threads, process groups, GPU memory and Inductor's cache.
+    """Record of this process's threads, process groups, GPU memory and Inductor cache.
 
-    Files written, servers called and objects that only C code holds are not detected.
+    It is made before a job, and `changes` tells what the job changed. Files written,
+    servers called and objects that only C code holds are not detected.
     """
 
     def __init__(self) -> None:

@@ -58,8 +58,8 @@ def _has_open_gpu_driver() -> bool:
 def _has_autograd_threads() -> bool:
     """Return whether autograd has started its device threads.
 
-    The first backward starts them if there are devices. On a CUDA build without a GPU, it starts
-    them if it runs in AOTAutograd.
+    The first backward starts them if there are devices. On a CUDA build without a GPU, a first
+    backward inside AOTAutograd starts them, too.
     """
     with contextlib.suppress(OSError):
         for thread in os.listdir("/proc/self/task"):

@@ -76,7 +76,7 @@ def has_fork_server() -> bool:
 
 
 def leave_fork_server() -> None:
-    """Fork later children from this process, a child of the fork server, without the server."""
+    """Make this process, a child of the fork server, fork its own children without the server."""
     CONNECTION.address = None
 
 

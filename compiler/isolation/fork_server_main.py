@@ -45,7 +45,8 @@ _IMPORT_LESS = "FULLGRAPH_FORK_SERVER_IMPORTS_LESS"
 def serve(address: str, parent: str, compiler: str, *modules: str) -> None:
     """Fork a child for each request at `address`, until the process `parent` exits.
 
-    `address` is the path of a socket. `compiler` is `INDUCTOR` or "".
+    `address` is the path of a socket, `parent` a process id. Before the first request, this imports
+    `modules`, and also Inductor if `compiler` is `INDUCTOR`; otherwise `compiler` is "".
     """
     end_with_parent(int(parent))
     tempfile.tempdir = os.path.dirname(address)  # the client removes what is left there

@@ -85,10 +85,12 @@ def begin_forked(
 ) -> Callable[[], JobOutcome[T]]:
     """Fork a child that runs `job`; return a function that waits for its outcome.
 
-    The child and the processes that it starts may allocate `memory` bytes more than the child has
-    at its start. If `stop()` returns True, the child is killed as if its time were over. `load`
-    unpickles messages, value and error. Call the returned function once, in any thread. Call
-    `begin_forked` in the thread that uses torch: a fork in another could copy a lock that is held.
+    The child has `seconds` of wall time. Together with the processes that it starts, it may
+    allocate `memory` bytes more than it has at its start. None means no limit. If `stop()` returns
+    True, the child is killed as if its time were over. Inductor builds in the folder `cache`; None
+    means a temporary one. `load` unpickles what the child sends. Call the returned function once,
+    in any thread. Call `begin_forked` in the thread that uses torch: a fork in another thread could
+    copy a lock that is held.
     """
     child: ForkedChild[T] = ForkedChild(load)
     try:

@@ -53,10 +53,10 @@ def run_isolated(
     `on_message` and to `JobOutcome.messages` at once, so a later crash does not lose it. These
     values and the job's result must be picklable; they arrive as copies.
 
-    The job has `seconds` of wall time. In this process, a job that does not return to Python code
-    in the main thread cannot be stopped. Forked children build Inductor's kernels in the folder
-    `cache`; with None, each has its own folder. Raises KeyboardInterrupt and the exceptions of
-    `on_message`, after everything is restored.
+    The job has `seconds` of wall time. A job in this process can be stopped only while the main
+    thread runs Python code, not inside a long call to C. Forked children build Inductor's
+    kernels in the folder `cache`; with None, each has its own folder. Raises KeyboardInterrupt and
+    the exceptions of `on_message`, after everything is restored.
     """
     if (where or choose_process(objects)[0]) == "process":
         return _run_in_process(job, objects, seconds, on_message)

@@ -47,7 +47,7 @@ _ITERATORS = tuple(type(iter(one)) for one in _ITERABLES)
 
 @dataclass(frozen=True)
 class FoundPart:
-    """A state part, and its state when the walk reached it."""
+    """A part of an object (`StatePart`), and its state when the walk reached it."""
 
     expression: str
     """Python expression for the object: "Net._modules['layers']"."""
@@ -61,7 +61,7 @@ class FoundPart:
 
 
 class ObjectWalk:
-    """Iterator over the parts of everything reachable from `objects`, each object once."""
+    """Iterator over the state parts of all objects reachable from `objects`, each object once."""
 
     def __init__(self, objects: Sequence[object], *, memory: bool = True) -> None:
         """Prepare the walk; without `memory`, it skips the elements of tensors and arrays."""
@@ -135,14 +135,18 @@ def _readable_path(expression: str) -> str:
 
 
 def _root_expression(number: int, thing: object) -> str:
-    """Return the path's first part for object `number`: a module's class, a function's name."""
+    """Return the expression with which the path of an object begins, and of all it refers to.
+
+    It is the class name of a module, the name of a function or class, and otherwise "objects[2]",
+    where 2 is `number`, the object's index.
+    """
     if isinstance(thing, torch.nn.Module):
         return type(thing).__name__
     return getattr(thing, "__qualname__", f"objects[{number}]")
 
 
 def _parts(thing: object) -> list[StatePart[Any]]:
-    """Return the parts of `thing`; [] if the walk does not look inside it."""
+    """Return the state parts of `thing`; [] if the walk does not look inside it."""
     if isinstance(thing, torch.Tensor):
         return [TensorPart(thing), *_attribute_parts(thing), _ClassPart(thing)]
     if isinstance(thing, torch.UntypedStorage):
@@ -217,9 +221,10 @@ def _slot_names(kind: type) -> tuple[str, ...]:
 
 
 def _function_parts(function: types.FunctionType) -> list[StatePart[object]]:
-    """Return the parts of a function: defaults, attributes, cells, and, in user code, globals.
+    """Return the state parts of a function: its defaults, attributes and closure cells.
 
-    The globals are those that the function uses, also as attributes of the user's modules.
+    If the function is user code, also the globals that it uses, and those of the user's modules
+    that it uses as attributes: `settings.scale`.
     """
     found: list[StatePart[Any]] = [
         parts.NamedAttributesPart(function, ("__defaults__", "__kwdefaults__")),
@@ -300,7 +305,10 @@ def _getter_part(thing: object) -> StatePart[Any] | None:
 
 
 def _empty_cache(function: Any, size: int) -> None:
-    """Restore a function's cache to `size` entries: empty it, or raise TypeError if `size` > 0."""
+    """Empty a function's cache, which had `size` entries before the job.
+
+    Raises TypeError if `size` is not 0, because cached results cannot be put back.
+    """
     if size:
         raise TypeError("the results in a cache cannot be put back")
     function.cache_clear()
@@ -330,7 +338,7 @@ def _is_opaque(kind: type) -> bool:
 
 
 def _is_users(file: str) -> bool:
-    """Return whether `file` holds the user's code, or is the file name of code from exec."""
+    """Return whether `file` holds the user's code; also True for "<string>", the file of exec."""
     return owner_of(file) is Owner.USER or (file.startswith("<") and not file.startswith("<frozen"))
 
 

@@ -11,8 +11,8 @@ _PAUSE_HARD = 2  # omp_pause_hard
 def pause_openmp() -> bool:
     """End this thread's idle OpenMP threads, and return whether that worked.
 
-    The next parallel region starts new ones, and a child forked before it can run parallel code
-    with any number of threads. This needs Linux and OpenMP 5.0 (GCC 9).
+    The next parallel region starts new ones. A child that is forked before that region can run
+    parallel code with any number of threads. This needs Linux and OpenMP 5.0 (GCC 9).
     """
     libraries = [ctypes.CDLL(path) for path in _openmp_libraries()]
     pauses = [getattr(library, "omp_pause_resource_all", None) for library in libraries]

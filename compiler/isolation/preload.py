@@ -28,9 +28,10 @@ def preload_dynamic_shapes() -> None:
 
 
 def preload_inductor() -> str:
-    """Compile a tiny function with Inductor; return `preload_folder()`, now with built headers.
+    """Compile a tiny function with Inductor, so that its headers are built; return their folder.
 
-    Raises the error of Inductor if it cannot build a kernel.
+    The folder is `preload_folder()`. Later calls do not compile again. Raises the error of Inductor
+    if it cannot build a kernel.
     """
     _compile_with_inductor()
     return preload_folder()

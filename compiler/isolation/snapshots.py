@@ -100,7 +100,7 @@ def _is_view(thing: object) -> bool:
 
 
 def _digest_of(found: FoundPart, walk: ObjectWalk) -> bytes:
-    """Return the content of a part, with references to other objects as numbers, as bytes."""
+    """Return the content of a part as bytes; each object it refers to becomes a number."""
     children = []
     for name, child in found.part.children(found.state):
         number = walk.index_of(child)

@@ -11,7 +11,7 @@ from fullgraph.compiler.sources import FunctionNode, Source, read_source
 
 
 class NodeUse(StrEnum):
-    """Use that the surrounding code makes of an expression, or kind of a statement."""
+    """How the surrounding code uses an expression; for a statement, what it does."""
 
     VALUE = "value"
     TRUTH = "truth"
@@ -32,7 +32,10 @@ class NodeUse(StrEnum):
 
 @dataclass(frozen=True)
 class InstrumentedNode:
-    """Expression or statement to instrument; `names` are assigned by it if its use is BIND."""
+    """Expression or statement to instrument, and how the surrounding code uses it.
+
+    `names` are the names that a statement assigns, if its use is BIND; otherwise ().
+    """
 
     at: Position
     use: NodeUse
@@ -73,7 +76,10 @@ def nodes_to_instrument(position: Position) -> tuple[InstrumentedNode, ...]:
 
 
 def _node_at(source: Source, position: Position) -> ast.AST | None:
-    """Return the node at a position, also at one without an end line; None if there is none."""
+    """Return the node at `position`; None if there is none.
+
+    If no node has the start and the end of `position`, one that has its start is returned.
+    """
     return source.node(position) or source.node(replace(position, end_line=None))
 
 
@@ -81,7 +87,10 @@ NodeUses = list[tuple[ast.expr | ast.stmt, NodeUse]]
 
 
 def _nodes_of(source: Source, node: ast.AST, function: str) -> NodeUses:
-    """Return the nodes to instrument for a syntax node, each with its use."""
+    """Return the expressions or statements to instrument for `node`, each with its NodeUse.
+
+    `function` is the name of the code object that contains `node`: "forward", "<lambda>".
+    """
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
             raise NotInstrumentable(_describe_function(node))
@@ -113,7 +122,7 @@ def _nodes_of(source: Source, node: ast.AST, function: str) -> NodeUses:
 
 
 def _nodes_of_expression(source: Source, node: ast.expr, function: str) -> NodeUses:
-    """Return the nodes to instrument for an expression, each with its use."""
+    """Return the expressions to instrument for `node`, each with its NodeUse, as `_nodes_of`."""
     parent = source.parents[node]
     truth = _is_condition(source, node)
     if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
@@ -152,7 +161,10 @@ def _nodes_of_expression(source: Source, node: ast.expr, function: str) -> NodeU
 
 
 def _nodes_of_target(source: Source, node: ast.expr) -> NodeUses:
-    """Return the node to instrument for an assignment target: its value, iterable or statement."""
+    """Return what to instrument, with its NodeUse, for a target that a statement assigns to.
+
+    This is the value assigned, the iterable of a `for`, or the whole statement.
+    """
     around = source.parents[node]
     while isinstance(around, ast.Tuple | ast.List | ast.Starred):
         node, around = around, source.parents[around]
@@ -172,7 +184,10 @@ def _nodes_of_target(source: Source, node: ast.expr) -> NodeUses:
 
 
 def _condition_operands(test: ast.expr) -> NodeUses:
-    """Return the innermost operands of `and`, `or` and `not` in a condition, or the condition."""
+    """Return the innermost operands in a condition, such as `a` and `b` of `a or not b`.
+
+    A condition without `and`, `or` and `not` is returned itself.
+    """
     match test:
         case ast.BoolOp():
             return [piece for operand in test.values for piece in _condition_operands(operand)]

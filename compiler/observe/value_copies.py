@@ -11,7 +11,7 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
 
 
 def is_plain(value: object) -> bool:
-    """Return whether a value can be written as a literal; not so an enum or a NumPy float."""
+    """Return whether a value can be written as a literal; False for an enum or a NumPy float."""
     return type(value) in PLAIN
 
 

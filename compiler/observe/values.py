@@ -113,10 +113,10 @@ class Elements:
 class NodeRecorder:
     """Recorder of the values that one instrumented node has, in evaluation order.
 
-    With `keep`, `kept` holds a copy of each different value (tensors differ by metadata, not by
-    elements), and `order` the index in `kept` of each evaluation's value. `seen` finds that index
-    by the value's signature. `texts` describes the first values, and `sides` holds the truth values
-    of a condition.
+    `texts` describes the first values, and `sides` holds the truth values of a condition. With
+    `keep`, `kept` holds a copy of each different value; tensors differ by metadata, not by
+    elements. `order` then holds one index into `kept` for each evaluation, and `seen` maps the
+    signature of a value to its index.
     """
 
     node: InstrumentedNode

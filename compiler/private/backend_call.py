@@ -54,7 +54,7 @@ def import_inductor() -> None:
 
 
 def dynamo_control_exceptions() -> tuple[type[BaseException], ...]:
-    """Return the exceptions by which a backend asks Dynamo to restart, skip or break the graph."""
+    """Return the exceptions by which a backend requests a restart, a skip or a graph break."""
     from torch._dynamo import exc
 
     known = [getattr(exc, name, None) for name in ("RestartAnalysis", "SkipFrame")]
@@ -72,7 +72,7 @@ def find_graph_origin(module: torch.fx.GraphModule) -> tuple[str, int, str]:
 
 
 def copy_graph_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Return a copy of a graph that shares its parameters and buffers, for a compiler to edit."""
+    """Return a copy of a graph for a compiler to edit; parameters and buffers are not copied."""
     graph = copy.deepcopy(module.graph)
     for old, new in zip(module.graph.nodes, graph.nodes, strict=True):
         if hasattr(old, "_dynamo_source"):
@@ -134,7 +134,8 @@ def keep_compiler_in_children() -> Iterator[None]:
 def unwrap_compiled_graph(compiled: Callable[..., object]) -> Callable[..., object]:
     """Return a compiled graph without its `torch.compiler.disable` wrapper.
 
-    Its caller must be disabled itself. Each wrapper costs about two microseconds a call.
+    Call the result only from code that Dynamo does not trace. The wrapper costs about two
+    microseconds a call.
     """
     from torch._dynamo import eval_frame
 
@@ -147,7 +148,10 @@ def hint_of_symbol(symbol: Any) -> object:
 
 
 def may_have_size_zero_or_one(symbol: Any) -> bool:
-    """Return whether the graph also serves `symbol` 0 and 1, on which torch usually specializes."""
+    """Return whether the graph being compiled must also work if `symbol` is 0 or 1.
+
+    Usually torch specializes on these sizes, and then `symbol` is at least 2.
+    """
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return not statically_known_true(symbol >= 2)

@@ -18,7 +18,7 @@ class _CallReached(BaseException):
 def count_graph_calls(
     run: Callable[[Callable[..., object]], object], level: GraphLevel = "dynamo"
 ) -> int:
-    """Return how many calls of captured graphs `run(backend)` makes, with a backend that counts.
+    """Call `run(backend)`; return how many times it calls graphs that Dynamo captured.
 
     At the level "dynamo" these are Dynamo's graphs, at "aot" AOTAutograd's decomposed graphs.
     """
@@ -32,7 +32,8 @@ def capture_graph(
 ) -> CapturedGraph | None:
     """Return the graph and the inputs of graph call `number` (from 0) that `run(backend)` makes.
 
-    The run stops just before that call. Returns None if there are fewer calls.
+    The run stops just before that call. Returns None if there are fewer calls. `level` is as in
+    `count_graph_calls`.
     """
     found: list[CapturedGraph] = []
     calls = 0
@@ -58,7 +59,7 @@ def capture_graph(
 def _make_backend(
     listen: Callable[[torch.fx.GraphModule, Sequence[object]], object], level: GraphLevel
 ) -> Callable[..., object]:
-    """Return a backend that runs graphs uncompiled and calls `listen` before each call."""
+    """Return a backend that calls `listen(graph, inputs)`, then the graph, uncompiled."""
 
     def compiler(module: torch.fx.GraphModule, _: object) -> Callable[..., object]:
         """Return a callable that reports each call to `listen` and runs the graph in eager."""

@@ -153,7 +153,7 @@ def _owner_name(owner: object) -> str:
 
 
 def _reset_dynamo() -> tuple[str, ...]:
-    """Reset Dynamo, which the job itself loaded; return () because that always succeeds."""
+    """Reset Dynamo, which the job itself loaded; return (), since no cache stays unrestored."""
     import torch
 
     torch.compiler.reset()

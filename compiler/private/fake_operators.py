@@ -161,7 +161,7 @@ def _largest(tensors: Sequence[torch.Tensor]) -> int:
 
 @contextlib.contextmanager
 def _unchanged_autocast() -> Iterator[None]:
-    """Restore autocast after the block; a graph that ends early may not exit it."""
+    """Restore autocast after the block: a graph that ends early can leave it changed."""
     kinds = ("cpu", "cuda")
     before = [(torch.is_autocast_enabled(k), torch.get_autocast_dtype(k)) for k in kinds]
     cache = torch.is_autocast_cache_enabled()

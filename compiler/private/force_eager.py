@@ -13,10 +13,11 @@ _CONTROL = ("cond", "while_loop")
 
 @contextlib.contextmanager
 def force_eager() -> Iterator[None]:
-    """Run compiled functions uncompiled, but `torch.cond` and `torch.while_loop` as in eager code.
+    """Run compiled functions uncompiled, except inside `torch.cond` and `torch.while_loop`.
 
-    In eager code, these two compile their functions. Under the stance "force_eager" they do not,
-    and then fail to see tensors that the functions close over, and drop gradients (2.13).
+    Even in eager code, these two compile the functions passed to them, and here they still do. The
+    stance "force_eager" alone would prevent that: in torch 2.13 they then fail to see tensors that
+    the functions close over, and drop gradients.
     """
     known = {name: getattr(torch, name) for name in _CONTROL if hasattr(torch, name)}
     with torch.compiler.set_stance("force_eager"):

@@ -16,10 +16,10 @@ from typing import Any
 
 @contextlib.contextmanager
 def reuse_kernel_builds(folder: str, before: str | None) -> Iterator[None]:
-    """Do not build a kernel again that is in an Inductor cache.
+    """Inside the block, copy kernels from an earlier Inductor cache instead of building them.
 
-    `folder` is the current cache. A kernel that the cache `before` has is copied from there. A
-    compile error is stored in `folder`, and raised again for the same command.
+    `before` is the folder of the earlier cache, or None; `folder` is that of the current one. A
+    compile error is stored in `folder`, and raised again for the same compiler command.
     """
     builder: Any = sys.modules.get("torch._inductor.cpp_builder")
     if getattr(builder, "subprocess", None) is not subprocess:

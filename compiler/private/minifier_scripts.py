@@ -172,7 +172,7 @@ def changed_configs(before: Configs, after: Configs) -> Configs:
 def configs_in_environment(environment: Mapping[str, str]) -> Configs:
     """Return the config settings that would differ if torch were imported in `environment`.
 
-    They are compared with an import in the environment of this process.
+    They would differ from those of an import in this process's own environment.
     """
     here = {name: _import_afresh(name) for name in _CONFIGS}
     kept = dict(os.environ)

@@ -124,7 +124,10 @@ class _PickleModule:
 def _rebuild_operator(
     name: str, modules: tuple[str, ...], definition: _CustomOpDefinition | None
 ) -> object:
-    """Return an operator, after importing the modules that may register it."""
+    """Return the operator `name`, such as "aten.add.Tensor", and register it if need be.
+
+    It is registered from `definition`, or, if that is None, by importing one of `modules`.
+    """
     if definition is not None:
         _rebuild_custom_op("::".join(name.split(".")[:2]), definition)
     for module in (*modules, ""):
@@ -190,7 +193,7 @@ def _rebuild_higher_order_op(module: str, name: str) -> object:
 
 
 def _reduce_tensor(tensor: torch.Tensor) -> object:
-    """Return the reduced value of a tensor that torch.save would change or refuse.
+    """Return (function, arguments) to rebuild a tensor that torch.save would change or refuse.
 
     NotImplemented for any other tensor.
     """
@@ -293,7 +296,10 @@ def _rebuild_code(arguments: tuple[Any, ...], file: str) -> types.CodeType:
 
 
 def _reduce_kernel(thing: Any, function: Callable[..., object]) -> object:
-    """Return the reduced value of a Triton kernel: its name, or its type and function."""
+    """Return (function, arguments) to rebuild a Triton kernel from its name or its `function`.
+
+    NotImplemented if neither gives the same kernel.
+    """
     home = sys.modules.get(function.__module__)
     with contextlib.suppress(AttributeError):
         if operator.attrgetter(function.__qualname__)(home) is thing and _importable(home):

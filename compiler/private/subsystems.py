@@ -131,7 +131,11 @@ def limit_subsystem(part: Subsystem, limit: int, tell: Callable[[str], object]) 
 def _replace_disable_subsystem(
     disable: Callable[[str, Callable[[], str] | None], bool],
 ) -> Iterator[None]:
-    """Disable an application inside the block if `disable(subsystem, describe)` is true."""
+    """Inside the block, disable the applications for which `disable(name, describe)` is true.
+
+    An application is one use of the subsystem `name`, such as the lowering of one node, which
+    `describe()` describes; `describe` may be None.
+    """
     from torch._inductor.compiler_bisector import CompilerBisector
 
     def disable_subsystem(

@@ -133,7 +133,10 @@ def compile_in_process() -> None:
 
 
 def skip_guard_profiling() -> None:
-    """Stop Dynamo from timing new guards for a log, a fifth of a small frame's compile time."""
+    """Stop Dynamo from timing new guards for a log.
+
+    The timing takes a fifth of the compile time of a small frame.
+    """
     guards: Any = sys.modules.get("torch._dynamo.guards")
     if hasattr(guards, "profile_guard_manager"):
         guards.profile_guard_manager = lambda root, scope, times: 0.0

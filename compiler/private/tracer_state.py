@@ -244,7 +244,10 @@ _FULLGRAPH = str(Path(__file__).parents[2])
 
 
 def _innermost_user_line(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:
-    """Return file and line of the innermost frame outside torch, else of the last frame."""
+    """Return file and line of the innermost frame outside torch, else of the last frame.
+
+    (None, None) if `frames` is empty.
+    """
     for file, line in reversed(frames):
         if not file.startswith(_TORCH):
             return file, int(line)

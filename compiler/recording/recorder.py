@@ -351,7 +351,7 @@ def _break_in_progress() -> BaseException | None:
 
 
 def _parse_exception(exc: BaseException | None, reason: str = "") -> GraphBreakText:
-    """Parse the message of `exc`: the root cause, with its wrappers."""
+    """Parse the message of the root cause of `exc`; parse `reason` if that message is empty."""
     root = root_cause_of(exc)
     text = parse_graph_break(_message_of(root) or reason or str(exc))
     if root is exc or text.wrappers:

@@ -178,7 +178,11 @@ def _find_reason_not_run(
     pairs: Mapping[CodeIdentity, CodePair],
     running: set[CodeIdentity],
 ) -> str:
-    """Return why no live function is known to run the code around `node`; "" if one does."""
+    """Return why no live function is known to run the code around `node`; "" if one does.
+
+    `pairs` maps each old code object to (old code, new code). `running` holds the identities of
+    the code objects of live functions.
+    """
     lines = {first_line(f) for f in source.ancestors(node) if _is_function(f)}
     for key, (old, new) in pairs.items():
         if old.co_firstlineno in lines and key in running:
@@ -195,7 +199,8 @@ def _compile_as_run(
 ) -> tuple[CodeType, bool]:
     """Compile the top-level statement at index `place` in the way that gives the running code.
 
-    Returns its code, and whether it was compiled alone, as IPython does.
+    `running` holds the identities of the code objects of live functions. Returns the code, and
+    whether the statement was compiled alone, as IPython does.
     """
     statement = source.tree.body[place]
     for alone in (False, True):

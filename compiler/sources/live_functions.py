@@ -13,8 +13,8 @@ from weakref import ref
 class FunctionIndex:
     """Functions among the frozen objects of this process, which `gc.get_objects` does not list.
 
-    `functions` maps each file that was searched to weak references; it is None outside
-    `index_live_functions`.
+    `functions` maps each file that was searched to weak references to its functions; it is None
+    outside `index_live_functions`.
     """
 
     def __init__(self) -> None:
@@ -25,10 +25,10 @@ _INDEX = FunctionIndex()
 
 
 def freeze_inherited_objects() -> None:
-    """Exclude the objects that this forked child inherited from its garbage collection.
+    """Make the garbage collector of this forked child ignore the objects that it inherited.
 
-    The parent runs the finalizers of garbage among them. Looking at the objects would copy their
-    memory.
+    A collection would copy their memory, because it writes to each object. The parent collects
+    those that are garbage, and runs their finalizers.
     """
     _INDEX.functions = _weak_references(find_live_functions(_INDEX.functions or ()))
     gc.freeze()
@@ -91,8 +91,8 @@ def _search_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
 def _search_unfrozen(files: Collection[str]) -> dict[str, list[FunctionType]]:
     """Search the objects that the garbage collector lists.
 
-    A function refers to the globals of its module, so it is found among the referrers of these.
-    That touches no other objects, which a forked child would have to copy. If a file has no module
+    A function refers to the globals of its module, so it is found among the referrers of these. No
+    other object is touched: in a forked child, that would copy its memory. If a file has no module
     (a notebook cell, code from exec), its functions are searched for among all objects.
     """
     namespaces = _module_globals(files)

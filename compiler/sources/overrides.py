@@ -41,7 +41,7 @@ class NewDecorators:
 
 @dataclass(frozen=True)
 class SourceOverride:
-    """Functions that run new code inside `override_sources`, and reasons why others do not."""
+    """Functions that run new code inside `override_sources`, and why other functions do not."""
 
     functions: tuple[FunctionType, ...]
     refused: tuple[str, ...]

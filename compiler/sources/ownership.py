@@ -21,7 +21,7 @@ class Owner(StrEnum):
 
 @functools.cache
 def owner_of(file: str) -> Owner:
-    """Return the owner of the code in `file`; Python for generated code such as "<string>"."""
+    """Return the owner of the code in `file`; `Owner.PYTHON` for generated code ("<string>")."""
     if file.startswith("<") and not file.startswith(("<ipython", "<stdin")):
         return Owner.PYTHON
     if file.startswith(_package_folders("torch", "fullgraph", "functorch")):

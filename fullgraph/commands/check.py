@@ -102,7 +102,7 @@ def _add_edits(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_review(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments for writing findings, and for choosing which."""
+    """Declare the arguments that choose which findings are written, in which format and where."""
     parser.add_argument(
         "--output",
         action="append",

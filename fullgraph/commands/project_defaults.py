@@ -18,10 +18,10 @@ NO_FLAGS = frozenset({"entries"})
 def apply_project_defaults(commands: Mapping[str, argparse.ArgumentParser]) -> bool:
     """Set defaults of flags from pyproject.toml; return whether it has `[tool.fullgraph]` keys.
 
-    A key of `[tool.fullgraph]` is the long name of a flag, for all commands that have the flag. A
-    key of `[tool.fullgraph.fix]` is one for the command `fix` only. The file is the nearest
-    pyproject.toml at or above the working directory. Raises FullgraphError for a key that is not a
-    flag, or a wrong value.
+    A key of `[tool.fullgraph]` is the long name of a flag; it sets the flag of all commands that
+    have it. A key of `[tool.fullgraph.fix]` sets a flag of the command `fix` only. The file
+    is the nearest pyproject.toml at or above the working directory. Raises FullgraphError for a key
+    that is not a flag, or a wrong value.
     """
     path = _find_pyproject()
     if path is None:

@@ -15,7 +15,7 @@ from fullgraph.compiler.operations import OperatorTrace
 
 @dataclass(frozen=True)
 class Cost:
-    """Estimated cost of one run of a graph, or of several one after the other."""
+    """Estimated cost of one run of a graph, or of several graphs that run in sequence."""
 
     kernels: int = 0
     """Number of generated kernels."""
@@ -43,7 +43,7 @@ class Cost:
 
 
 def graph_cost(module: torch.fx.GraphModule, device: Device, *, fuse: bool = True) -> Cost:
-    """Return the estimated cost of a graph, as `trace_cost` of its operators.
+    """Return the estimated cost of a graph; without `fuse`, one kernel per operator as in eager.
 
     The graph's nodes need example values in `meta`.
     """
@@ -53,7 +53,7 @@ def graph_cost(module: torch.fx.GraphModule, device: Device, *, fuse: bool = Tru
 def sequence_cost(
     modules: Iterable[torch.fx.GraphModule], device: Device, *, fuse: bool = True
 ) -> Cost:
-    """Return the sum of the graphs' estimated costs; no kernel is fused across graphs."""
+    """Return the cost of graphs that run in sequence, each estimated by `graph_cost` alone."""
     return add_costs([graph_cost(module, device, fuse=fuse) for module in modules])
 
 

@@ -161,7 +161,7 @@ def _find_group(loop: _Loop, needs: set[int], groups: list[_Group]) -> int | Non
 
 
 def _reaches(index: int, needs: Iterable[int], groups: list[_Group]) -> bool:
-    """Return whether one of the groups `needs` depends on the group `index`."""
+    """Return whether a group in `needs` depends, perhaps through others, on the group `index`."""
     left, seen = list(needs), set(needs)
     while left:
         producers = groups[left.pop()].producers - seen

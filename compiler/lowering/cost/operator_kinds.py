@@ -103,7 +103,10 @@ def kind_of(operator: Operator) -> Kind | None:
 
 
 def flops_of_element(operator: Operator) -> int:
-    """Return the flops for each element of a pointwise operator's result or reduction's operand."""
+    """Return the flops that a pointwise operator or a reduction spends on each element.
+
+    The elements are those of the pointwise operator's result, or of the reduction's operand.
+    """
     return HEAVY_FLOPS if name_of(operator).rstrip("_") in _HEAVY else 1
 
 

@@ -245,7 +245,10 @@ def _count_flops(
     result: object,
     space: Space,
 ) -> int:
-    """Return the flops of a call, by the formula in torch's `flop_registry` if it has one."""
+    """Return the flops of a call, by torch's `flop_registry` if the operator is in it.
+
+    Otherwise they are estimated from the size of `space`; 0 if `kind` is None.
+    """
     if isinstance(operator, str) or kind is None:
         return 0
     formula = flop_registry.get(operator.overloadpacket)
