@@ -52,10 +52,11 @@ def results_of(
     arguments: Sequence[OperatorArgument],
     renamed: dict[cst.CSTNode, cst.CSTNode],
 ) -> list[tuple[ValueSummary, Mapping[str, int]]]:
-    """Return for each result its observed values, and the levels of the names it depends on.
+    """Return for each result of `helper` its observed values and the names it is computed from.
 
-    See `levels_of`. Adds a `.clone()` of each returned argument to `renamed`, since an operator
-    must not return its inputs. Raises NotApplicable if an operator cannot return the results.
+    The names are a dict from `levels_of`: how many definitions lie between a name and the result.
+    Adds a `.clone()` of each returned argument to `renamed`, since an operator must not return its
+    inputs. Raises NotApplicable if an operator cannot return the results.
     """
     document, name = site.document, helper.name
     given = {one.code for one in arguments if one.is_tensor}
@@ -90,8 +91,8 @@ def levels_of(
 ) -> dict[str, int]:
     """Return how many definitions lie between each name or attribute and a result of `body`.
 
-    `parts` are the expressions of one result: names in them have level 0, names in the definitions
-    of these have level 1, up to 3.
+    `{"y": 0, "x": 1}` for `y = 2 * x; return y`; names more than 3 definitions away are left out.
+    `parts` are the expressions of one result, one for each `return`.
     """
     levels: dict[str, int] = {}
     found: list[cst.CSTNode] = list(parts)

@@ -59,9 +59,9 @@ _DRAWS = ("random.", "numpy.random.")
 
 
 def reads_values(site: Site, helper: cst.FunctionDef) -> str:
-    """Return why a call of `helper` may differ from its first one; "" if there is no reason.
+    """Return why later calls of `helper` may give other results than its first call.
 
-    The reasons are values of tensors that Python reads, and random numbers.
+    The reasons are values of tensors that Python reads, and random numbers. "" if there is none.
     """
     code = site.document.code
     for call in m.findall(helper.body, m.Call()):

@@ -156,7 +156,10 @@ def _edit_of_statements(
 
 
 def _conversion_of(site: Site, name: cst.Name) -> cst.Call | None:
-    """Return the call that converts the NumPy array `name` to a tensor; None for other uses."""
+    """Return the call that turns the NumPy array `name` into a tensor: `torch.from_numpy(name)`.
+
+    None if `name` is not the only argument of such a call, or was not observed to be an array.
+    """
     argument = site.document.parent(name)
     call = site.document.parent(argument) if isinstance(argument, cst.Arg) else None
     if not isinstance(call, cst.Call) or len(call.args) != 1:
@@ -174,10 +177,10 @@ def _operator_edit(
     renamed: Mapping[cst.CSTNode, cst.CSTNode],
     results: Sequence[tuple[ValueSummary, Mapping[str, int]]],
 ) -> tuple[OperatorEdit, str]:
-    """Return the edit that defines the operator, and the code that calls it.
+    """Return the edit that defines the operator, and the source of the call of the operator.
 
-    `statements` are the operator's body, `renamed` the replacements inside it, and `results` are
-    from `results_of`.
+    `piece` is the code that becomes the operator, `statements` are the operator's body, `renamed`
+    the replacements inside it, and `results` are from `results_of`.
     """
     document, name = site.document, piece.name
     if not Path(document.file).stem.isidentifier():
@@ -253,9 +256,10 @@ def _check_effects(document: Document, helper: OperatorBody) -> None:
 def _arguments_of(
     site: Site, helper: OperatorBody
 ) -> tuple[list[OperatorArgument], dict[cst.CSTNode, cst.CSTNode]]:
-    """Return the arguments that `helper` needs, and the expressions that parameters replace.
+    """Return the arguments that `helper` needs, and the edits of its body.
 
-    Raises NotApplicable if the operator cannot take one of the variables that the code reads.
+    The edits replace each expression such as `self.eps` by the operator's parameter. Raises
+    NotApplicable if the operator cannot take one of the variables that the code reads.
     """
     document, given = site.document, helper.given
     names = _names_in(document, helper.body)
@@ -286,9 +290,9 @@ def _arguments_of(
 def _argument_for(
     site: Site, helper: OperatorBody, part: cst.BaseExpression, code: str, used: set[str]
 ) -> OperatorArgument | None:
-    """Return an expression as an argument of the operator; None if it cannot be one.
+    """Return the expression `part` as an argument; None if an operator cannot take its value.
 
-    `code` is its source, and `used` are names that the parameter must not have.
+    `code` is the source of `part`, and `used` are names that the parameter must not have.
     """
     form = parameter_type_of(site, helper.at, part)
     if form is None or form.restored:

@@ -129,10 +129,11 @@ def rewrite_assuming(
     *,
     numbers: bool = True,
 ) -> Rewrite:
-    """Return a rewrite that imports torch and is unsafe if anything is assumed.
+    """Return a rewrite that imports torch; it is unsafe if there are any assumptions.
 
-    `tests` are the conditions that the rewrite replaces. `numbers` says whether callers can see
-    that a number became a tensor.
+    `why` explains the rewrite to the user, and `assumes` are the assumptions. `tests` are the
+    conditions that the rewrite replaces: the proof has to reach both branches of each. `numbers` is
+    False if callers cannot see that a number became a tensor.
     """
     clauses = tuple(assumes)
     return Rewrite(

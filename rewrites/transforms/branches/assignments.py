@@ -90,7 +90,11 @@ def _add_small_statement(
     small: cst.BaseSmallStatement,
     read_later: frozenset[str],
 ) -> None:
-    """Add to `made` the values that one simple statement of a branch assigns."""
+    """Add to `made` the values that `small`, one simple statement of the line `line`, assigns.
+
+    `read_later` are the names that code after the branch reads. Raises NotApplicable if the
+    statement does more than assign.
+    """
     match small:
         case cst.Pass():
             return
@@ -130,7 +134,7 @@ def _appended_list(site: Site, call: cst.Call) -> str:
 
 
 def _item_of_dict(site: Site, target: cst.BaseExpression) -> str:
-    """Return the code of `name["key"]` where the name is a dict's; "" for other targets."""
+    """Return the source of `target` if it is `name["key"]` and `name` is a dict; else ""."""
     match target:
         case cst.Subscript(
             value=cst.Name() as name,
@@ -150,7 +154,12 @@ def _add_assignment(
     value: cst.BaseExpression,
     read_later: frozenset[str],
 ) -> None:
-    """Add to `made` the values that one assignment assigns; tuples element by element."""
+    """Add to `made` the values that one assignment assigns; tuples element by element.
+
+    `line` contains the assignment. If it assigns to a name that is not in `read_later`, the names
+    that code after the branch reads, add it to the local lines instead. Raises NotApplicable for
+    targets that are neither a name, an attribute nor an item of a dict.
+    """
     if (
         isinstance(target, cst.Tuple)
         and isinstance(value, cst.Tuple)

@@ -120,9 +120,10 @@ def find_guarded_skip(site: Site, node: cst.If) -> Branches | None:
 
 
 def leaves_early(site: Site, node: cst.CSTNode) -> bool:
-    """Return whether an `if` raises, breaks or continues.
+    """Return whether `node` contains a `raise`, `break` or `continue`.
 
-    A `continue` or `return` whose skipped statements form the other branch does not count.
+    A `continue` at the end of an `if` does not count where the statements that it skips form the
+    other branch of the `if`.
     """
     skips = isinstance(node, cst.If) and (
         skipped_statements(site, node) or find_guarded_skip(site, node)

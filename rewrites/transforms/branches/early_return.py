@@ -154,7 +154,12 @@ def _rewrite_guarded(
     uses: int,
     lines: Lines,
 ) -> dict[cst.CSTNode, Replacement]:
-    """Rewrite `if guard and t: return a`; the Python condition `guard` stays an `if`."""
+    """Rewrite `if guard and t: return a`; the Python condition `guard` stays an `if`.
+
+    `value` is what to return instead of `a`. Raises NotApplicable if more than the returned value
+    depends on `t`: if statements follow the `if`, if `uses`, the number of `torch.where` calls, is
+    greater than 1, or if there are `lines` to insert.
+    """
     if after.statements or uses > 1 or lines:
         raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
     chosen = after.line.with_changes(body=[cst.Return(value)], leading_lines=())

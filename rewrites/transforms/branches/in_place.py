@@ -63,7 +63,8 @@ def guard_updates(
     """Return the statements of both branches; each has an effect only if its branch is taken.
 
     `sides` are the branches, each with the value of the condition for which it is taken.
-    `read_later` are the names that later code reads.
+    `read_later` are the names that later code reads. `value_before` is called with an assigned name
+    and its new value, and returns an expression for the value before the branch.
     """
     if merged := _merge_assignments(choice, *sides):
         return merged
@@ -121,9 +122,11 @@ def conditional_statement(
     read_later: Collection[str],
     value_before: ValueBefore,
 ) -> cst.BaseSmallStatement:
-    """Return a statement that has an effect only if the condition equals `when`.
+    """Return `small`, changed to have an effect only if the condition equals `when`.
 
-    `read_later` are the names that later code reads. Raises NotApplicable.
+    `read_later` are the names that later code reads. `value_before` is called with an assigned name
+    and its new value, and returns an expression for the value before the branch. Raises
+    NotApplicable.
     """
     if isinstance(small, cst.Pass) or is_update(choice.site, small):
         return small if isinstance(small, cst.Pass) else guard_update(choice, small, when)
@@ -175,9 +178,10 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
 
 
 def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
-    """Rewrite `x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others as `x.copy_(…)`.
+    """Rewrite `x.add_(y)` as `x.add_(torch.where(t, y, 0))`.
 
-    The call has an effect only if the condition equals `when`.
+    Calls of other in-place methods become `x.copy_(…)`. The new call has an effect only if the
+    condition equals `when`.
     """
     site = choice.site
     (*first, method), base = _in_place_chain(call)

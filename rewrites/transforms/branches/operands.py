@@ -28,9 +28,10 @@ class ConditionOperand:
 
 
 def find_operand(site: Site) -> ConditionOperand | None:
-    """Return the operand of a condition that is or contains the site's node.
+    """Return the operand, in a condition, that is the site's node or contains it.
 
-    Conditions are those of an `if`, conditional expression or `assert`. None outside of conditions.
+    Operands are what `and`, `or` and `not` combine; without these, the whole condition. None if the
+    node is not in the condition of an `if`, conditional expression or `assert`.
     """
     chain: list[cst.CSTNode] = [site.node]
     for outer in site.document.ancestors(site.node):

@@ -122,7 +122,10 @@ def _converts_to_number(site: Site, node: cst.CSTNode) -> bool:
 
 
 def _previous_statement(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
-    """Return the simple statement right before another one in the same block."""
+    """Return the simple statement right before `node` in the same block.
+
+    None if `node` is the first statement, or if a compound statement is before it.
+    """
     outer = site.document.parents.get(node)
     if not isinstance(outer, cst.IndentedBlock) or node not in outer.body:
         return None
@@ -145,7 +148,10 @@ def predicate_of(site: Site, condition: cst.BaseExpression) -> Predicate | None:
 
 
 def _join_predicates(site: Site, condition: cst.BooleanOperation) -> Predicate | None:
-    """Return the predicate of an `and` or `or`; operands without tensors become its guard."""
+    """Return the predicate of an `and` or `or`; an operand without tensors becomes its guard.
+
+    None if no operand has a tensor. Raises NotApplicable if the operands cannot be combined.
+    """
     left, right = predicate_of(site, condition.left), predicate_of(site, condition.right)
     disjunction = isinstance(condition.operator, cst.Or)
     if left is None and right is None:
@@ -236,12 +242,12 @@ def _exact_operand(
     sides: list[cst.BaseExpression],
     bare: list[cst.BaseExpression],
 ) -> cst.BaseExpression:
-    """Return the operand `t` or `t.double()` for `t.item()`, to compare as exactly as Python.
+    """Return `new`, or `new.double()` where torch might compare less exactly than Python.
 
-    `old` is `t.item()` and `new` is `t`; `sides` are all operands, and `bare` the same with `t` for
-    `t.item()`.
-
-    Python compares in float64, torch in the tensor's dtype: `t.item() > 0.1` is not `t > 0.1`.
+    `new` is the tensor `t` that replaces the operand `old`, `t.item()`. Python compares in float64,
+    torch in the dtype of `t`: `t.item() > 0.1` is not `t > 0.1`. `sides` are all operands of the
+    comparison; `bare` are the same operands with `t` in place of each `t.item()`. An operand that
+    was not replaced (`new is old`) is returned unchanged.
     """
     if new is old:
         return new
@@ -263,7 +269,10 @@ def _exact_operand(
 
 
 def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `t` for `t.item()`, `float(t)`, `bool(t)` and an integer's `int(t)`; else `node`."""
+    """Return `t` for `t.item()`, `float(t)` or `bool(t)`; other expressions unchanged.
+
+    Also for `int(t)`, but only if `t` is an integer tensor.
+    """
     if not isinstance(node, cst.Call):
         return node
     path = dotted_name(node.func)
@@ -325,9 +334,10 @@ def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression
 def _zero_dimensional(
     site: Site, node: cst.BaseExpression, new: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """Return `new` as a 0-d tensor; `node` is the expression whose shape was observed.
+    """Return the tensor `new` as a 0-d tensor.
 
-    Raises NotApplicable if it is not known to have a single element.
+    `node` is the expression that `new` replaces, whose shape was observed. Raises NotApplicable if
+    `node` is not known to have a single element.
     """
     seen = infer(site, node)
     shapes = seen.shapes if seen is not None else frozenset()

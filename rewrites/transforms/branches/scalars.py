@@ -214,7 +214,10 @@ class _Facts:
 def _exchange_calls(
     new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression]
 ) -> Replacement:
-    """Return `new` with the random calls replaced by tensors."""
+    """Return `new` with each call that `tensors` contains replaced by its tensor.
+
+    Calls are recognized by their source, since `new` may contain copies of them.
+    """
 
     def exchange_calls(node: cst.CSTNode) -> cst.CSTNode:
         """Replace the random calls in a tree."""

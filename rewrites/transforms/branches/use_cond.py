@@ -231,7 +231,7 @@ def _names_rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
 
 
 def _bind_result(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
-    """Return the statement that assigns the results of `call` to `names`, or returns them."""
+    """Return `a, b = call` for `names` a and b; `return call` if `names` is `[RETURN]`."""
     if names == [RETURN]:
         return build_statement("return {v}", v=call)
     return build_statement(f"{', '.join(names)} = {{v}}", v=call)
@@ -262,7 +262,10 @@ def _clone_call(value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def last_assigned(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
-    """Return the last value that a branch assigns to a name; `value` itself if unknown."""
+    """Return the expression that `body` assigns last to the name or attribute `value`.
+
+    `value` itself if `body` does not assign to it.
+    """
     for line in reversed(body):
         for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             match one:
@@ -281,7 +284,10 @@ def last_assigned(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst
 def _is_same_result(
     value: cst.BaseExpression, results: Sequence[cst.BaseExpression], body: Sequence[cst.CSTNode]
 ) -> bool:
-    """Return whether an earlier result is the same tensor: `q = k = f(x)`."""
+    """Return whether `value` is the same tensor as an earlier one of `results`.
+
+    So are `q` and `k` after `q = k = f(x)`. `body` are the statements that compute the results.
+    """
     earlier = results[: [one is value for one in results].index(True)]
     return any(last_assigned(one, body) is last_assigned(value, body) for one in earlier)
 

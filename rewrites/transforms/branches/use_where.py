@@ -338,7 +338,10 @@ def guard_with(guard: cst.BaseExpression, one: Lines, other: Lines) -> cst.If:
 
 
 def replacement_of_if(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replacement:
-    """Return the replacement of an `if` or `elif`, with the comments around it."""
+    """Return `lines` as the replacement of an `if`, with the comments around the `if`.
+
+    `parent` is the node that contains the `if`. An `elif` becomes an `else` with the lines.
+    """
     node = branches.node
     if isinstance(parent, cst.If) and parent.orelse is node:
         return cst.Else(cst.IndentedBlock(lines), leading_lines=node.leading_lines)

@@ -38,10 +38,11 @@ def rewrite_conditional(
     why: str,
     edits: Callable[[Node, Predicate], dict[cst.CSTNode, Replacement] | None],
 ) -> Rewrite | Refusal | None:
-    """Return the rewrite of the site's conditional; `edits` returns its edits.
+    """Return the rewrite of the site's conditional, with the edits that `edits` returns.
 
-    `writer` collects the assumptions. None if no tensor decides the conditional, if it raises or
-    leaves a loop, or if `edits` returns None. A refusal if `edits` raises NotApplicable.
+    `edits` is called with the conditional and its predicate. `why` explains the rewrite to the
+    user, and `writer` collects the assumptions. None if no tensor decides the conditional, if it
+    raises or leaves a loop, or if `edits` returns None. A refusal if `edits` raises NotApplicable.
     """
     found = find_condition(site)
     node = found.find_conditional if found is not None else None

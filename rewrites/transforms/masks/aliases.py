@@ -15,7 +15,8 @@ _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: cst.CSTNode) -> bool:
     """Return whether the tensor of `name` at `place` is new in this function and has no alias.
 
-    Then rebinding the name has the same effect as changing the tensor in place.
+    Then rebinding the name has the same effect as changing the tensor in place. `known` are the
+    function's reaching definitions; without them, return False.
     """
     if known is None:
         return False
@@ -31,7 +32,11 @@ def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: c
 
 
 def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst.CSTNode) -> bool:
-    """Return whether a use may be evaluated before `place` ends, or in an earlier iteration."""
+    """Return whether the name `use` may be evaluated before the statement `place` ends.
+
+    That includes an earlier iteration of a loop, unless the loop also contains `binding`, which
+    assigns a new tensor to the name.
+    """
     document = site.document
     if document.function(use) is not document.function(place):
         return True
@@ -54,7 +59,10 @@ def _value_of(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
 
 
 def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
-    """Return whether a use may store the tensor or a view of it elsewhere."""
+    """Return whether the code around `use`, a name of a tensor, may store the tensor elsewhere.
+
+    Storing a view of the tensor counts too. `known` are the function's reaching definitions.
+    """
     document = site.document
     if document.function(use) is not known.function:
         return True
@@ -85,9 +93,10 @@ def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
 
 
 def _makes_new_tensor(site: Site, call: cst.Call) -> bool:
-    """Return whether a call makes no alias of its arguments.
+    """Return whether no alias of the arguments remains after a call.
 
-    It returns a new tensor, or works in place and is a statement, so that nothing uses its result.
+    True if the call returns a new tensor. True also for an in-place method in a statement of its
+    own: the method returns its argument, but nothing uses the result.
     """
     made = parse_operation(site, call)
     if made is None or made.in_place:

@@ -48,8 +48,8 @@ def copy_continuation(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return `replacements`, with a copy of `rest` at the end of the branch that `line` ends.
 
-    `rest` are the statements after the `if`. The copy has the `edits`, at full shape; the original
-    runs if the `if` is not taken.
+    `rest` are the statements after the `if`. The copy contains the `edits`, which compute at full
+    shape. The original has no edits, and runs if the `if` is not taken.
     """
     document = site.document
 

@@ -36,7 +36,7 @@ def find_count(site: Site, node: cst.BaseExpression, selected: cst.BaseExpressio
             if isinstance(one.operator, _ORDER) and is_number(site, one.comparator):
                 return CountSink(node)
         case cst.Arg(keyword=None):
-            if (found := _at_least(site, parent, node)) is not None:
+            if (found := _at_least(site, parent)) is not None:
                 return found
     if is_condition(site, node):
         return CountSink(node)
@@ -54,8 +54,11 @@ def is_condition(site: Site, node: cst.BaseExpression) -> bool:
     return False
 
 
-def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> CountSink | None:
-    """Return the sink for `max(count, 1)` as an operand beside a tensor; None for other calls."""
+def _at_least(site: Site, arg: cst.Arg) -> CountSink | None:
+    """Return the sink for `max(count, 1)` in `total / max(count, 1)`, where `total` is a tensor.
+
+    `arg` is the argument `count`. None for other code.
+    """
     call = site.document.parent(arg)
     if not isinstance(call, cst.Call) or site.callee_name(call) != "max" or len(call.args) != 2:
         return None

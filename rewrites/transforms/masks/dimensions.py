@@ -16,10 +16,10 @@ _AFTER_ONE_OPTION = frozenset(
 
 
 def other_dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
-    """Return how many dimensions of `node` do not count selected elements.
+    """Return the number of dimensions of `node`, except the one made by the mask.
 
-    `x[m]` has one dimension whose size is the number of selected elements; this is the number of
-    the others.
+    `node` is computed from `x[m]`, which has one dimension whose size is the number of selected
+    elements. If the shape of `node` was not observed, use that of the masked read `first`.
     """
     seen = site.observed(node)
     if seen is None or len(seen.dims) != 1:
@@ -30,7 +30,8 @@ def other_dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
 def is_flat(site: Site, first: Read, made: Operation) -> bool:
     """Return whether a `view` or `flatten` leaves the shape of selected elements as it is.
 
-    `x[m].view(-1)` in one dimension, `x[m].view(-1, 4)` where each element has four numbers.
+    `first` is the masked read `x[m]`. True for `x[m].view(-1)` if `x[m]` is 1-d, and for
+    `x[m].view(-1, 4)` if `x[m]` is 2-d and has 4 columns.
     """
     if not first.known:
         return False
@@ -54,7 +55,12 @@ def _observed_numbers(site: Site, node: cst.BaseExpression) -> set[object]:
 
 
 def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
-    """Return whether a call only combines elements along dimensions after the mask's."""
+    """Return whether a call only combines elements along dimensions after the mask's.
+
+    `axis` is the dimension of the call's input whose size is the number of selected elements, and
+    `first` the masked read. Raises NotApplicable if the dimension would have another number at full
+    shape.
+    """
     found = reduced_dimensions(made)
     if found is None:
         return False
@@ -72,7 +78,8 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
 def covers_mask_dims(site: Site, first: Read, made: Operation, axis: int) -> bool:
     """Return whether a reduction covers the mask's dimensions.
 
-    True also if its dimensions are not literals.
+    True also if the dimensions that it reduces are not literals. `axis` is the dimension of its
+    input whose size is the number of selected elements, and `first` the masked read.
     """
     found = reduced_dimensions(made)
     count = other_dims(site, first, made.tensor) + 1
@@ -85,14 +92,18 @@ def reduced_dimensions(made: Operation) -> tuple[int, ...] | None:
 
 
 def dimension_option(made: Operation) -> cst.BaseExpression | None:
-    """Return the option that gives the dimensions that an operation reduces."""
+    """Return the argument `dim` or `axis` of an operation; None if the call gives neither."""
     place = 1 if made.name in _AFTER_ONE_OPTION else 0
     place += made.name == "cosine_similarity" and made.method is False
     return made.argument("dim", place) or made.argument("axis", 99)
 
 
 def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> bool:
-    """Return whether a subscript has the form `x[m][:, 0]` or `x[m][..., 0]`."""
+    """Return whether a subscript has the form `x[m][:, 0]` or `x[m][..., 0]`.
+
+    `axis` is the dimension of `x[m]` whose size is the number of selected elements; False unless it
+    is 0. `first` is the masked read `x[m]`.
+    """
     if axis != 0 or other_dims(site, first, node.value) == 0:
         return False
     head = node.slice[0].slice
@@ -106,7 +117,10 @@ def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> boo
 
 
 def is_index_before_mask(node: cst.Subscript, axis: int) -> bool:
-    """Return whether a subscript has the form `x[:, m][0]`: it indexes an earlier dimension."""
+    """Return whether a subscript has the form `x[:, m][0]`: it indexes an earlier dimension.
+
+    `axis` is the dimension of `x[:, m]` whose size is the number of selected elements, here 1.
+    """
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=only_index))]:
             return axis > 0 and ops.integer_literal(only_index) is not None

@@ -29,7 +29,7 @@ class HitBranch:
 
 @dataclass(frozen=True, eq=False)
 class FirstMatch:
-    """All uses of the indices of true elements, if they only search for one."""
+    """Search for one true element of a mask: all uses of the indices `m.nonzero()`."""
 
     questions: tuple[Question, ...]
     choice: HitBranch | None
@@ -92,7 +92,11 @@ def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
 
 
 def _is_tested(site: Site, node: cst.CSTNode) -> bool:
-    """Return whether a comparison decides a branch, which is left to the rules for branches."""
+    """Return whether `node` is a comparison in the condition of a branch.
+
+    True also if it is inside an operand of `and` or `or` there. Such conditions are left to the
+    rules for branches.
+    """
     outer = site.document.parents.get(node)
     while isinstance(outer, cst.BooleanOperation):
         node, outer = outer, site.document.parents.get(outer)
@@ -123,8 +127,8 @@ def select_match(
 ) -> cst.BaseExpression:
     """Return `torch.where(mask.any(), found, otherwise)` with the values of `choice`.
 
-    `asked` is the search in which `choice` checks for a true element. `dim` is given to search each
-    row.
+    `asked` is the search in which `choice` checks for a true element. `dim` is the source of the
+    dimension to search along: "1" finds one element in each row, "" one in the whole mask.
     """
     answers = _answer_questions(asked, mask, dim)
     found = answers.get(choice.found)
@@ -142,7 +146,8 @@ def _answer_questions(
 ) -> dict[cst.CSTNode, cst.BaseExpression]:
     """Return for each use of the indices the expression over the mask that replaces it.
 
-    Checks whether any element is true are left out.
+    `dim` is the source of the dimension to search along, "" for the whole mask. If `asked` has an
+    `if` that checks for a true element, that check is left out, since the `if` is replaced.
     """
     return {
         one.node: answer_question(one, mask, "0, keepdim=True" if one.kept else dim)
@@ -169,7 +174,11 @@ def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _condition_if(site: Site, test: Question, questions: list[Question]) -> HitBranch:
-    """Return the conditional whose condition is `test`. Raises NotApplicable."""
+    """Return the conditional whose condition is `test`, a check for any true element.
+
+    `questions` are all uses of the indices. Raises NotApplicable if one of them reads an index
+    outside of the conditional, or if the branches differ in more than a value.
+    """
     outer = site.document.parent(test.node)
     indices = [one.node for one in questions if one.reads_index]
     if isinstance(outer, cst.IfExp) and outer.test is test.node:
@@ -206,7 +215,10 @@ def _only_statement(block: cst.BaseSuite) -> cst.CSTNode | None:
 
 
 def _value_of(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None:
-    """Return the value that a statement assigns, appends or returns; None for other ones."""
+    """Return the value that a statement assigns, appends or returns.
+
+    None if it does something else, or if there is no statement.
+    """
     match node:
         case cst.Assign(targets=[_]) | cst.Return():
             return node.value
@@ -217,7 +229,10 @@ def _value_of(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None
 
 
 def _source_without_value(site: Site, node: cst.CSTNode | None) -> str:
-    """Return the source of a statement without its value; "" if it has none."""
+    """Return the source of a statement with "…" for its value: `y = …`, `return …`.
+
+    "" if the statement neither assigns, appends nor returns a value.
+    """
     value = _value_of(site, node)
     if node is None or value is None:
         return ""

@@ -74,7 +74,11 @@ def _parse_loss(
     module: bool = False,
     known: bool = True,
 ) -> Loss | None:
-    """Return a loss with its operands and options; None if the call does not show both."""
+    """Return a loss with its operands and options; None if the call does not show both operands.
+
+    `plain` are the positional arguments, and `options` the keyword arguments, from which the
+    operands are removed. `module` and `known` are the fields of `Loss`.
+    """
     pair = [*plain, *(options.pop(key) for key in ("input", "target") if key in options)]
     if len(pair) != 2 or "size_average" in options or "reduce" in options:
         return None

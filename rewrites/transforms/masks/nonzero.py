@@ -134,7 +134,10 @@ def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Q
 def answer_question(
     question: Question | QuestionKind, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
-    """Return code that computes the answer from the mask, along `dim` if it is given."""
+    """Return code that computes from the mask what `question` asks of the indices.
+
+    `dim` is the source of the dimension to search along, such as "1"; "" for the whole mask.
+    """
     asked = question.asked if isinstance(question, Question) else question
     match asked:
         case QuestionKind.FIRST:
@@ -156,9 +159,10 @@ def answer_question(
 def flattening_around(
     site: Site, node: cst.BaseExpression, is_tuple: bool
 ) -> tuple[cst.BaseExpression, bool]:
-    """Return the expression around `node` that flattens the indices in it, and True.
+    """Return the expression around `node` that makes its indices 1-d, and True.
 
-    If there is none, return `node` and False.
+    If there is none, return `node` and False. `is_tuple` tells whether `node` is a tuple with a
+    tensor for each dimension, as `torch.where(m)` returns it.
     """
     parent = site.document.parent(node)
     outer = site.document.parents.get(parent)
@@ -176,9 +180,10 @@ def flattening_around(
 
 
 def _uses_of(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | None:
-    """Return the uses of the name that `value` is bound to; None if it is bound to none.
+    """Return the uses of `hits` in `hits = value`.
 
-    Empty if the name may also hold something else.
+    Empty if a use may read another value of the name. None if `value` is not assigned to a single
+    local name.
     """
     parent = site.document.parent(value)
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
@@ -211,9 +216,9 @@ def _question_of_method(
 
 
 def _question_of_index(site: Site, found: NonzeroIndices, node: cst.Subscript) -> Question | None:
-    """Return the question of a subscript that reads one of the true indices.
+    """Return which of the indices a subscript such as `hits[0]` reads, as a Question.
 
-    None for other subscripts.
+    None if it does not read exactly one index.
     """
     index = _literal_index(node)
     if index is None or index[0] not in (0, -1):
@@ -238,7 +243,11 @@ def _read_one(
     asked: QuestionKind,
     position: cst.BaseExpression | None = None,
 ) -> Question:
-    """Return the question of `hits[i]`, or of `hits[i][0]`, which has no dimension left."""
+    """Return the Question for `node`, the subscript `hits[i]`, which reads one index.
+
+    If `hits` is 2-d, `hits[i]` has a dimension of size 1; then the Question is for `hits[i][0]` if
+    that is what the code reads. `asked` tells which index it is, for NTH with `i` as `position`.
+    """
     outer = site.document.parent(node)
     if found.flat:
         return Question(node, asked, position=position)
@@ -250,7 +259,7 @@ def _read_one(
 
 
 def _position_of(site: Site, node: cst.Subscript) -> cst.BaseExpression | None:
-    """Return the index of `hits[i]` if every value that it can have is a literal from 0 on."""
+    """Return `i` of `hits[i]`; None unless each value it may have is a nonnegative literal."""
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=index)), *_]:
             pass
@@ -266,23 +275,23 @@ def _position_of(site: Site, node: cst.Subscript) -> cst.BaseExpression | None:
 
 
 def _assigned(site: Site, target: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the value of an assignment to a name alone."""
+    """Return `value` if `target` is the only target of `target = value`; else None."""
     assign = site.document.parents.get(site.document.parent(target))
     single = isinstance(assign, cst.Assign) and len(assign.targets) == 1
     return assign.value if isinstance(assign, cst.Assign) and single else None
 
 
 def _is_position(value: cst.BaseExpression | None) -> bool:
-    """Return whether a value is a literal from 0 on, or one of two."""
+    """Return whether a value is a nonnegative literal, or `0 if t else 1` with two of them."""
     if isinstance(value, cst.IfExp):
         return _is_position(value.body) and _is_position(value.orelse)
     return isinstance(value, cst.Integer)
 
 
 def _question_of_count(site: Site, count: cst.BaseExpression) -> Question:
-    """Return the question that `count`, the number of indices, answers: how many, any, none.
+    """Return what the code computes from `count`, an expression for the number of indices.
 
-    ANY or NONE if the number is only compared with zero or used as a condition.
+    ANY or NONE if the number is only compared with zero or used as a condition; else COUNT.
     """
     parent = site.document.parent(count)
     if isinstance(parent, cst.If | cst.IfExp) and parent.test is count:

@@ -149,7 +149,10 @@ def parse_operation(site: Site, call: cst.Call) -> Operation | None:
 
 
 def gather_index(made: Operation) -> cst.BaseExpression | None:
-    """Return the tensor of indices of an operation in GATHERING."""
+    """Return the tensor of indices of a call of `gather` or `take_along_dim`.
+
+    None if the call does not show it.
+    """
     return made.argument("index", 1) if made.name == "gather" else made.argument("indices", 0)
 
 

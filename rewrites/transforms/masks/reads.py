@@ -158,11 +158,11 @@ def _parse_index(site: Site, node: cst.Subscript) -> Read | None:
 def _origin_of_indices(
     site: Site, value: cst.BaseExpression
 ) -> tuple[cst.BaseExpression | None, int | None, bool]:
-    """Return the call that produced the indices `value`, and which of them they are.
+    """Return the call that computed the indices `value`, their dimension, and if they are 1-d.
 
-    The second item is the number of the dimension, or None for all dimensions; the third tells
-    whether the indices of each dimension are a 1-d tensor of their own. Other values give (None,
-    None, False).
+    `torch.where(m)`, 1 and True for `j` after `i, j = torch.where(m)`. The dimension is None if
+    `value` has the indices of all dimensions, as `m.nonzero()` has, or was flattened, as
+    `m.nonzero()[:, 0]` is. Other values give (None, None, False).
     """
     target: cst.CSTNode = value
     index = None

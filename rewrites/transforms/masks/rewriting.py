@@ -178,7 +178,10 @@ def require_unchanged_mask(
     places: Iterable[cst.CSTNode],
     mask: cst.BaseExpression,
 ) -> None:
-    """Raise NotApplicable if a mask may have changed at one of the places."""
+    """Raise NotApplicable if a mask may have changed at one of the places.
+
+    `known` are the reaching definitions of the function; if it is None, nothing is checked.
+    """
     if known is None:
         return
     names = {one.value for one in walk(mask) if isinstance(one, cst.Name)}

@@ -16,7 +16,11 @@ from fullgraph.rewrites.transforms.masks.reads import Read
 def refuse_elements(
     site: Site, node: cst.CSTNode, selected: cst.BaseExpression | None = None
 ) -> NotApplicable:
-    """Return the refusal for a use of the selected elements that cannot work at full shape."""
+    """Return the refusal for a use of the selected elements that cannot work at full shape.
+
+    `node` is the code that uses them. `selected` is the expression of selected elements, if that is
+    clearer in a message than `node`.
+    """
     code = site.document.code(selected or node).partition("\n")[0]
     match node:
         case cst.Return():

@@ -55,7 +55,7 @@ _SEQUENCES = {"torch.Size", "tuple", "list"}
 
 @dataclass(frozen=True)
 class PythonNumber:
-    """A Python expression with the value of an expression that may use NumPy."""
+    """Replacement, without NumPy, of an expression for a number: `math.sqrt(n)`."""
 
     node: cst.BaseExpression
     kind: type

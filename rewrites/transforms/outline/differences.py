@@ -189,7 +189,7 @@ def _is_input(site: Site, root: cst.Name, parameters: OperatorParameters) -> boo
 
 
 def _expressions_showing_grad(site: Site, statement: cst.CSTNode) -> Iterator[str]:
-    """Yield the expressions converted to text whose text may contain `grad_fn`."""
+    """Yield the source of each expression that is formatted or printed and may show `grad_fn`."""
     for node in _nodes_in(statement):
         shown = None
         if isinstance(node, cst.FormattedStringExpression):
@@ -232,7 +232,7 @@ def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression
 
 
 def _has_autograd_text(seen: ValueSummary) -> bool:
-    """Whether the text of a tensor differs between eager and compiled code."""
+    """Whether `str()` of a tensor differs between eager and compiled code."""
     return seen.requires_grad or any(one.kind == "Parameter" for one in seen.tensors)
 
 

@@ -200,8 +200,9 @@ def _definitions_in_tuple(
 ) -> Iterator[cst.CSTNode]:
     """Yield the definition of `code` in `for i, x in enumerate(…)` or `a, b = …`.
 
-    `first` tells whether it is the first target. Only the type of the counter `i` is known:
-    `given`, the call of `enumerate`, stands for it.
+    `given` is the iterated or assigned value, and `first` tells whether `code` is the first target.
+    Yields `given` for the counter `i` of `enumerate`; for other targets, whose type is unknown,
+    yields `target`.
     """
     if first and m.matches(given, m.Call(func=m.Name("enumerate"))):
         yield given

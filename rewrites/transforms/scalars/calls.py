@@ -168,7 +168,11 @@ def _rewrite_roll(
 def _cast_beside_number(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, others: list[cst.BaseExpression]
 ) -> None:
-    """Cast `n` in `torch.where(mask, n, 0.0)` to the result dtype of the two numbers."""
+    """Cast `n` in `torch.where(mask, n, 0.0)` to the dtype that two Python numbers would give.
+
+    `others` are the positional arguments without `n`. Raises NotApplicable unless exactly one of
+    them is a number.
+    """
     kinds = [kind for one in others if (kind := uses.kind(one)) is not None]
     if len(kinds) != 1:
         raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")

@@ -22,7 +22,7 @@ _DISPLAYS = cst.Tuple | cst.List | cst.Dict | cst.Element | cst.DictElement
 
 
 def allow_tensor_element(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Edit the uses of the container of which `node` is an element, now a tensor.
+    """Edit the uses of the container whose element `node` becomes a tensor.
 
     Raises NotApplicable if a use needs a number.
     """

@@ -46,7 +46,10 @@ def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> N
 def _assigned_value(
     uses: UseEdits, parent: cst.AssignTarget | cst.AugAssign
 ) -> cst.BaseExpression | None:
-    """Return the value that is assigned to the target `parent`; None if it is no assignment."""
+    """Return `value` of `x[n] = value` or `x[n] += value`; None for other statements.
+
+    `parent` is the target `x[n]`, or the whole statement with `+=`.
+    """
     statement = parent if isinstance(parent, cst.AugAssign) else uses.document.parent(parent)
     return statement.value if isinstance(statement, cst.Assign | cst.AugAssign) else None
 
@@ -111,7 +114,7 @@ def _slice_length(piece: cst.Slice) -> cst.BaseExpression | None:
 
 
 def _index_dtype(number: Number) -> torch.dtype:
-    """Return the dtype for indexing with the number: int32 if it has that, else int64.
+    """Return the dtype for indexing with the number: its own if that is int32, else int64.
 
     Raises NotApplicable if the number is not an int.
     """

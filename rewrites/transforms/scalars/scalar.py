@@ -59,9 +59,9 @@ def promoted_dtype(
 ) -> torch.dtype | None:
     """Return the dtype to cast the tensor to, so that results with `others` keep their dtype.
 
-    None if no cast is needed. `divided` is true for a division. A Python number has the lowest
-    priority of its category in type promotion; a 0-d tensor has it only beside tensors with
-    dimensions. Raises NotApplicable if no single dtype fits.
+    None if no cast is needed. `divided` is true for a division. In type promotion, a Python number
+    always has the lowest priority of its category. A 0-d tensor has that priority only beside
+    tensors with dimensions. Raises NotApplicable if no single dtype fits.
     """
     needed: set[torch.dtype | None] = set()
     for other in others:
