@@ -100,7 +100,8 @@ def _with_fixes(
 ) -> list[Found]:
     """Return the findings with their fixes; a finding that no rule can edit stays without one.
 
-    `parts` are the files that each worker examined.
+    `records` are the results of the check by file, `parts` the files that each worker examined.
+    Fixes that `store` has are reused, and new ones are added to it.
     """
     groups: dict[str, list[Found]] = {}
     for one in found:

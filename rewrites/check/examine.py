@@ -129,10 +129,11 @@ def _deep_recursion() -> Iterator[None]:
 
 
 def used_names(module: Module, project: Project) -> set[str]:
-    """Return the names of all modules on which the result for a module depends.
+    """Return the names of all modules on which the result for `module` depends.
 
-    They are the modules whose names were looked up in it, in those modules, and so on. A name is
-    included if no file has it, because the result changes when such a file appears.
+    These are the modules whose names were looked up in `module`, the modules looked up in those,
+    and so on. Names of modules that do not exist are included: the result changes if such a file
+    appears.
     """
     found: set[str] = set()
     todo = [module]

@@ -48,7 +48,10 @@ _HINT = re.compile(
 
 
 def may_have_edit(one: Found, module: Module) -> bool:
-    """Return whether a rule may have an edit for a finding, without parsing the file by libcst."""
+    """Return whether some rule may have an edit for a finding.
+
+    The answer is quick, from the finding's category and lines; libcst does not parse the file.
+    """
     category = one.finding.category
     if one.finding.cell is not None or not any(category in r.categories for r in _rules()):
         return False
@@ -63,9 +66,10 @@ def fixes_in(
 ) -> dict[Place, Fix]:
     """Return the fixes of the findings of one file, by place.
 
-    A fix is returned only if it removes a finding. First the best fixes of all findings are
-    applied together; if that does not remove all of these findings, each fix is tried alone.
-    `values` are the values of expressions as the interpreter found them.
+    A fix is returned only if it removes a finding. First the best fixes of all findings are applied
+    together; if that does not remove all of these findings, each fix is tried alone. `values` are
+    the values of expressions as the interpreter found them. `count` checks the module with another
+    text, and returns the number of findings by code and function.
     """
     source = module.source
     try:
@@ -109,7 +113,10 @@ def fixes_in(
 def _without_edited(
     before: Mapping[tuple[str, str], int], removed: Mapping[tuple[str, str], int]
 ) -> dict[tuple[str, str], int]:
-    """Return the counts `before`, less `removed`; counts of zero are left out."""
+    """Return the numbers in `before` minus those in `removed`, without zeros.
+
+    They are numbers of findings by code and function.
+    """
     left = {key: count - removed.get(key, 0) for key, count in before.items()}
     return {key: count for key, count in left.items() if count}
 
@@ -135,7 +142,7 @@ def _offered_fixes(site: Site, rules: Iterable[Rule]) -> list[Fix]:
 
 
 def _as_fixes(document: Document, rule: Rule, rewrite: Rewrite) -> list[Fix]:
-    """Return a rewrite as a fix, in a list; [] if the edit would delete a comment."""
+    """Return a list with the fix that makes the rewrite; [] if the edit would delete a comment."""
     text = document.with_edits(rewrite.replacements, rewrite.imports)
     if _comments_in(document.text) - _comments_in(text):
         return []
@@ -163,7 +170,10 @@ def edits_between(before: str, after: str) -> tuple[TextEdit, ...]:
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> tuple[str, int]:
-    """Apply fixes that do not overlap; return the new text and how many were applied."""
+    """Apply the fixes in order, and leave out each one that overlaps an applied one.
+
+    Returns the new text and how many fixes were applied.
+    """
     lines = text.splitlines(keepends=True)
     taken: list[TextEdit] = []
     count = 0

@@ -46,7 +46,10 @@ class SourceKnowledge:
 
 
 def summary_of(value: Value) -> ValueSummary | None:
-    """Return the facts of an abstract value; None if unknown or if it has several alternatives."""
+    """Return the facts of an abstract value, in the form of those that a run records.
+
+    None if the value is unknown or has several alternatives.
+    """
     if len(value) != 1:
         return None
     match value[0]:

@@ -56,7 +56,7 @@ class Found:
 
 
 def places_of(notes: Iterable[Note], table: Table) -> tuple[Place, ...]:
-    """Return the places of the notes whose construct is a cause in `table`, sorted."""
+    """Return the sorted places of those notes whose construct breaks the graph or recompiles."""
     causes = (note for note in notes if table.find(note.construct) is not None)
     return tuple(sorted({_place_of(note) for note in causes}))
 
@@ -81,10 +81,10 @@ def findings_of(places: Iterable[Place], table: Table, names: Mapping[str, str])
 
 
 def _without_consequences(pairs: list[tuple[Place, Row]]) -> Iterator[tuple[Place, Row]]:
-    """Yield the pairs without consequences of other causes.
+    """Yield the pairs, except those of places that break only because of a part of them.
 
-    A place that breaks only with `fullgraph=True` is a consequence of a place inside of it that
-    breaks with `fullgraph=False` too.
+    Such a place breaks with `fullgraph=True` only, and the same expression or one inside of it
+    breaks with `fullgraph=False`.
     """
     spans: dict[str, list[Span]] = {}
     for place, row in pairs:

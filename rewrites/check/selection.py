@@ -15,7 +15,8 @@ def is_selected(
 ) -> bool:
     """Return whether to show a finding, by its code, the code of its fix, and its certainty.
 
-    `select` and `ignore` are prefixes of codes; an empty `select` selects all.
+    `select` and `ignore` are prefixes of codes; an empty `select` selects all. Findings that are
+    only likely are shown if `strict`.
     """
     codes = codes_of(finding)
     if finding.certainty is Certainty.LIKELY and not strict:
@@ -31,13 +32,16 @@ def codes_of(finding: Finding) -> tuple[str, ...]:
 
 
 def noqa_comments(lines: Sequence[str], first: int, last: int) -> tuple[str, ...]:
-    """Return the `# noqa` comments on lines `first` and `last`, counted from 1."""
+    """Return the `# noqa` comments on the two lines `first` and `last`, counted from 1."""
     ends = {number: lines[number - 1] for number in (first, last) if number <= len(lines)}
     return tuple(found[0] for text in ends.values() if (found := _NOQA.search(text)))
 
 
 def is_silenced(finding: Finding, comments: Iterable[str]) -> bool:
-    """Return whether one of the `# noqa` comments silences a finding: it names its code or none."""
+    """Return whether one of the `# noqa` comments silences a finding.
+
+    It does if it lists no codes, or a code of the finding or of its fix.
+    """
     for comment in comments:
         found = _NOQA.match(comment)
         assert found is not None

@@ -151,7 +151,10 @@ def digest_of(data: bytes) -> str:
 
 
 def package_of(path: Path) -> tuple[Path, str]:
-    """Return the root folder that imports start from, and the dotted name of the file `path`."""
+    """Return the folder that imports start from, and the module name of a file.
+
+    For "src/pkg/a.py" these are "src" and "pkg.a" if only "src/pkg" has an `__init__.py`.
+    """
     parts = [] if path.name == "__init__.py" else [path.stem]
     folder = path.parent
     while (folder / "__init__.py").is_file() and folder != folder.parent:

@@ -37,8 +37,8 @@ def running_python() -> str:
 def torch_version(asked: str | None, paths: Iterable[Path], known: Iterable[str]) -> str:
     """Return the version of torch to check for.
 
-    It is the one that was `asked` for, else the installed one, else the one that the project of
-    `paths` requires, else the newest in `known`.
+    It is `asked`, if that is not None; else the installed version; else the version that the
+    projects around `paths` require; else the newest version in `known`.
     """
     if asked is not None:
         return short_version(asked)

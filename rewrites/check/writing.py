@@ -61,7 +61,10 @@ def _relative(file: str) -> str:
 
 
 def fixed_files(result: CheckResult, *, unsafe: bool = False) -> FixedFiles:
-    """Apply the safe fixes of a result, and the unsafe ones if `unsafe`, without writing files."""
+    """Return files with the safe fixes of a result applied, and nothing written.
+
+    With `unsafe`, unsafe fixes are applied too.
+    """
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     applied = 0
@@ -90,9 +93,10 @@ def is_applied(finding: Finding, unsafe: bool) -> bool:
 
 
 def fix_until_stable(check_again: Callable[[], CheckResult], *, unsafe: bool = False) -> int:
-    """Check and fix files until a check has no fix to apply, at most TURNS times.
+    """Write fixed files and check again, until there is no fix to apply, at most TURNS times.
 
-    Returns the number of applied fixes.
+    `check_again` runs the check. With `unsafe`, unsafe fixes are applied too. Returns the number of
+    applied fixes.
     """
     total = 0
     for _ in range(TURNS):

@@ -92,7 +92,10 @@ def changed_since(revision: str, root: Path) -> ChangedLines:
 
 
 def parse_diff(text: str) -> dict[str, frozenset[int]]:
-    """Return the numbers of the lines that a unified diff without context adds, by new path."""
+    """Return the numbers of the added lines of each file, by the file's new path.
+
+    `text` is a unified diff without context lines.
+    """
     found: dict[str, set[int]] = {}
     path, left = None, 0
     for line in text.split("\n"):

@@ -149,10 +149,10 @@ def _with_edits(
     place: tuple[int, int],
     fingerprint: str,
 ) -> Comment:
-    """Return a comment that suggests the edit, or shows a diff where GitHub takes no suggestion.
+    """Return a comment with the paragraphs `parts` and the edits, as a suggestion or as diffs.
 
-    GitHub takes one edit of changed lines (`lines`). `parts` are the paragraphs above it; `place`
-    is the first and last line of a comment with a diff.
+    It is a suggestion, which GitHub can apply, if there is one edit and all its lines are in
+    `lines`, the changed lines. A comment with diffs is placed at the lines `place`, first and last.
     """
     if len(edits) == 1 and edits[0].is_within(lines):
         body = "\n\n".join([*parts, edits[0].suggestion()])
@@ -162,7 +162,10 @@ def _with_edits(
 
 
 def _shown(first: int, last: int, lines: Collection[int]) -> tuple[int, int]:
-    """Return the first run of changed lines, `lines`, within lines `first` to `last`."""
+    """Return the first and the last line of the first run of changed lines in a range.
+
+    The range is lines `first` to `last`; `lines` are the numbers of all changed lines of the file.
+    """
     start = next(number for number in range(first, last + 1) if number in lines)
     end = start
     while end < last and end + 1 in lines:

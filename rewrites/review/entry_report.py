@@ -48,7 +48,7 @@ def _section(report: EntryReport) -> str:
 
 
 def _row(sign: str, cause: Mapping[str, Any]) -> str:
-    """Return the line for a cause; `sign` is "new" or "gone"."""
+    """Return the item of the summary's list for a cause; `sign` is "new" or "gone"."""
     place = f"{PurePath(cause['file']).name}:{cause['line']}"
     return f"- {sign}: {_code(place)} {cause['category']}: {cause['message']}"
 

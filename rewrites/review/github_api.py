@@ -47,9 +47,10 @@ def plan_calls(
 ) -> tuple[Call, ...]:
     """Return the calls that post a review: one for all new comments, one for the summary.
 
-    No calls if the pull request has a newer commit. `data` is what `collect` wrote in a job that
-    ran the pull request's code, so it is not trusted: raises FullgraphError if it has another form,
-    or is not of `commit`, the commit of that job according to GitHub.
+    There are none if the pull request has a newer commit. `data` comes from a job that ran the pull
+    request's code, so it is not trusted. `commit` is the commit of that job according to GitHub.
+    Raises FullgraphError if `data` does not have the form that `collect` writes, or names another
+    commit.
     """
     _validate(data)
     if data["commit"] != commit:
@@ -74,7 +75,10 @@ def plan_calls(
 def _plan_summary(
     repository: str, number: int, summary: str, remarks: Sequence[Mapping[str, Any]]
 ) -> tuple[Call, ...]:
-    """Return the call that posts or changes the summary; () if there is nothing to change."""
+    """Return the call that posts or changes the summary; () if there is nothing to change.
+
+    `number` is that of the pull request, and `remarks` are the comments on it as a whole.
+    """
     body = f"{summary or 'Nothing that breaks the graph.'}\n\n{MARK.format(SUMMARY)}"
     for one in _comments_of_bots(remarks):
         if MARK.format(SUMMARY) in one["body"]:

@@ -72,9 +72,10 @@ def edits_in(diff: str, lines: Sequence[str]) -> list[LineEdit]:
 def _shortest(
     first: int, old: tuple[str, ...], new: tuple[str, ...], lines: Sequence[str]
 ) -> LineEdit:
-    """Return the edit without unchanged lines at its start and end.
+    """Return the replacement of `old` by `new`, without equal lines at the start and end.
 
-    A pure insertion includes the line before it, because a comment needs a line.
+    `old` starts at line `first` of the file, whose lines are `lines`. A pure insertion includes the
+    line before it, because a comment needs a line.
     """
     while old and new and old[0] == new[0]:
         first, old, new = first + 1, old[1:], new[1:]

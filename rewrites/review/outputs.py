@@ -47,7 +47,7 @@ FORMATS: Mapping[str, Callable[[Review], str]] = {
 
 
 def parse_outputs(texts: Iterable[str]) -> tuple[Output, ...]:
-    """Parse texts of the form `FORMAT[:FILE]`; text on stdout if there are none.
+    """Parse outputs written as `FORMAT[:FILE]`; the default is the format "text", to stdout.
 
     Raises FullgraphError for an unknown format, and for two outputs to one file or to stdout.
     """

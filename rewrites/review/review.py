@@ -44,7 +44,10 @@ class Review:
 def review_of(
     result: CheckResult, start: Path | None = None, lines: SourceLines | None = None
 ) -> Review:
-    """Return the review of a result; `start` is a folder in the repository, by default the cwd."""
+    """Return the review of a result; `start` is a folder in the repository, by default the cwd.
+
+    `lines` gives the source lines, by default from the files.
+    """
     root = find_root(start or Path.cwd())
     lines = lines or SourceLines()
     return Review(result, tuple(_remarks(result.findings, root, lines)), root, lines)

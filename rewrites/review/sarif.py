@@ -135,7 +135,10 @@ def _artifact(path: str) -> dict[str, str]:
 def _region(
     remark: Remark, review: Review, line: int, column: int, end_line: int, end_column: int
 ) -> dict[str, int]:
-    """Return a SARIF region, whose columns are UTF-16 code units from 1, the end exclusive."""
+    """Return the SARIF region of a span, with its end excluded.
+
+    `column` and `end_column` count UTF-8 bytes from 0, SARIF's columns UTF-16 code units from 1.
+    """
     finding, lines = remark.finding, review.lines
     return {
         "startLine": line,

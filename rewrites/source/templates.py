@@ -56,7 +56,10 @@ def leading_lines(line: cst.CSTNode) -> Sequence[cst.EmptyLine]:
 def inline_block(
     block: cst.BaseCompoundStatement, statements: Sequence[cst.BaseStatement]
 ) -> cst.FlattenSentinel[cst.BaseStatement]:
-    """Return `statements` as a replacement of `block` that keeps the comments above it."""
+    """Return a replacement of the statement `block` by `statements`.
+
+    Comments above `block` stay above the first of them.
+    """
     first, *rest = statements
     above = (*leading_lines(block), *leading_lines(first))
     return cst.FlattenSentinel([first.with_changes(leading_lines=above), *rest])
@@ -89,7 +92,10 @@ def parenthesize(node: cst.BaseExpression) -> cst.BaseExpression:
 def _with_placeholders(
     template: str, parts: Mapping[str, cst.BaseExpression | str]
 ) -> tuple[dict[str, cst.BaseExpression], str]:
-    """Return the nodes by placeholder name, and the template formatted with these names."""
+    """Return the nodes by placeholder name, and the template with these names in it.
+
+    A node passed as `t` is named `_fg_t_`. Strings are inserted into the template.
+    """
     nodes = {f"_fg_{k}_": v for k, v in parts.items() if isinstance(v, cst.BaseExpression)}
     texts = {k: v if isinstance(v, str) else f"_fg_{k}_" for k, v in parts.items()}
     return nodes, template.format(**texts)
@@ -98,7 +104,10 @@ def _with_placeholders(
 def _insert_nodes(
     tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: Callable[[str], cst.CSTNode]
 ) -> cst.CSTNode:
-    """Replace placeholders in a parsed template by nodes, parenthesized only where needed."""
+    """Return a parsed template with its placeholders replaced by the nodes of these names.
+
+    Nodes are put in parentheses only if the code would not parse to this tree without them.
+    """
     bare = tree.visit(_InsertNodes(nodes))
     assert isinstance(bare, cst.CSTNode)
     if round_trips(bare, parse):
@@ -118,9 +127,10 @@ def _insert_nodes(
 def round_trips(
     tree: cst.CSTNode, parse: Callable[[str], cst.CSTNode], module: cst.Module = _EMPTY
 ) -> bool:
-    """Return whether the text of `tree` parses to an equal tree; else it lacks parentheses.
+    """Return whether the code of `tree` parses to an equal tree.
 
-    `module` gives the indentation and line endings of the text.
+    If not, parentheses are missing. `parse` is libcst's parser for this kind of node; `module`
+    gives the indentation and line endings of the code.
     """
     try:
         again = parse(module.code_for_node(tree))

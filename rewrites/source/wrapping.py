@@ -43,18 +43,19 @@ def _parse(text: str) -> str:
 
 
 def _indent(line: str, following: str) -> str:
-    """Return the whitespace by which `following` is indented more than `line`, which ends in ":".
+    """Return the whitespace that `following`, the next line, has in addition to that of `line`.
 
-    "" if it is not.
+    "" if `line` does not end in ":" or `following` is not indented more.
     """
     before, after = (one[: len(one) - len(one.lstrip())] for one in (line, following))
     return after[len(before) :] if line.rstrip().endswith(":") and after.startswith(before) else ""
 
 
 def _wrap(line: str, width: int, step: str) -> str:
-    """Return a line split inside its longest pair of brackets; unchanged if that is short.
+    """Return a line split inside the pair of brackets with the longest content.
 
-    `width` is the limit in characters, `step` the indentation of the content.
+    The line is unchanged if it has no brackets or little between them. `width` is the limit in
+    characters, `step` the additional indentation of the lines between the brackets.
     """
     code = line.rstrip()
     end = line[len(code) :]

@@ -32,7 +32,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows by the key of a construct: "branch.if", "method:item", "call:time.time"."""
+    """What torch.compile does with each construct, for one version of torch and of Python.
+
+    A construct is a kind of code with a key, such as "branch.if", "method:item" or
+    "call:time.time".
+    """
 
     torch: str
     python: str
@@ -52,7 +56,10 @@ def known_versions() -> list[tuple[str, str]]:
 
 @cache
 def load_table(torch: str, python: str) -> Table:
-    """Return the table for the newest known versions that are not newer; else for the oldest."""
+    """Return the table for a version of torch and of Python.
+
+    If there is none for a version, the newest older version is taken; if none is older, the oldest.
+    """
     versions = known_versions()
     torches = sorted({one for one, _ in versions}, key=_key)
     nearest = _nearest(torch, torches)
@@ -68,7 +75,7 @@ def load_table(torch: str, python: str) -> Table:
 
 
 def _nearest(version: str, known: list[str]) -> str:
-    """Return the newest of `known` that is not newer than `version`; the oldest if all are."""
+    """Return the newest of `known` that is at most `version`; the oldest if all are newer."""
     older = [one for one in known if _key(one) <= _key(version)]
     return max(older, key=_key) if older else min(known, key=_key)
 

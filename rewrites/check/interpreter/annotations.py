@@ -59,9 +59,9 @@ _JAXTYPING = word_set(
 
 
 def value_of_annotation(node: ast.expr | None, module: Module, depth: int = 0) -> Value:
-    """Return the value that an annotation describes; unknown if `node` is None.
+    """Return the abstract value that an annotation describes; unknown if `node` is None.
 
-    `depth` is the number of annotations around it.
+    `depth` is the number of annotations that this one is nested in.
     """
     if node is None or depth > 6:
         return UNKNOWN
@@ -113,7 +113,10 @@ def _value_of_name(name: str, module: Module) -> Value:
 
 
 def _tensor_named(qualified: str) -> Tensor | None:
-    """Return the tensor that an annotation with this class describes; None for other classes."""
+    """Return the tensor that an annotation describes; None if its class is not a tensor class.
+
+    `qualified` is the class: "torch.Tensor", "numpy.ndarray".
+    """
     last = qualified.rpartition(".")[2]
     if qualified in _BOOL_TENSORS:
         return Tensor(dtype="bool")
@@ -129,9 +132,10 @@ def _tensor_named(qualified: str) -> Tensor | None:
 
 
 def _value_of_subscript(base: ast.expr, inner: ast.expr, module: Module, depth: int) -> Value:
-    """Return the value that a generic annotation describes: `list[…]`, `Float[Tensor, "b c"]`.
+    """Return the abstract value of a generic annotation: `list[int]`, `Float[Tensor, "b c"]`.
 
-    `base` is the node before the brackets, `inner` the one inside.
+    `base` is the node before the brackets, `inner` the one inside. `depth` is the number of
+    annotations that this one is nested in.
     """
     qualified = _qualified(dotted(base), module)
     last = qualified.rpartition(".")[2]
@@ -160,5 +164,5 @@ def _value_of_subscript(base: ast.expr, inner: ast.expr, module: Module, depth: 
 
 
 def _is_type(node: ast.expr) -> bool:
-    """Return whether an argument of a generic type is not an ellipsis."""
+    """Return whether `node`, one of the arguments in `tuple[int, ...]`, is a type and not `...`."""
     return not (isinstance(node, ast.Constant) and node.value is Ellipsis)

@@ -314,7 +314,10 @@ _PYTHON = ("int", "float", "bool", "str")
 
 
 def is_instance(one: object, kinds: Value) -> bool | None:
-    """Return whether `one` is an instance of one of the classes `kinds`; None if unknown."""
+    """Return whether an alternative is an instance of a class in `kinds`; None if unknown.
+
+    `kinds` is the value of the second argument of `isinstance`: a class or a tuple of classes.
+    """
     if isinstance(one, Unknown):
         return None
     answers = [_is_instance_of(one, kind) for kind in classes_in(kinds)]
@@ -324,7 +327,10 @@ def is_instance(one: object, kinds: Value) -> bool | None:
 
 
 def classes_in(kinds: Value) -> list[object]:
-    """Return the classes in the second argument of `isinstance`."""
+    """Return the classes in `kinds`, the value of the second argument of `isinstance`.
+
+    A tuple is replaced by its elements.
+    """
     found: list[object] = []
     for one in kinds:
         if isinstance(one, Sequence) and one.items is not None:

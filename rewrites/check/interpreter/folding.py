@@ -35,7 +35,10 @@ _NUMBERS = frozenset({"int", "float", "bool"})
 
 
 def identity(left: Value, right: Value, negated: bool) -> Value:
-    """Return the result of `is` or, if `negated`, of `is not`; any bool if it is unknown."""
+    """Return the value of `left is right`, or of `left is not right` if `negated`.
+
+    If the result is not known, the value is an unknown bool.
+    """
     for one, other in ((left, right), (right, left)):
         if len(other) == 1 and isinstance(other[0], Literal) and other[0].value is None:
             nones = [isinstance(o, Literal) and o.value is None for o in one]
@@ -48,7 +51,10 @@ def identity(left: Value, right: Value, negated: bool) -> Value:
 
 
 def fold(op: ast.AST, a: Literal, b: Literal) -> Value:
-    """Return the result of a binary operator on two constants; computed only for numbers."""
+    """Return the result of a binary operator on two constants.
+
+    It is computed for numbers and for `==` and `!=`; else only its type is known.
+    """
     small = all(kind in _NUMBERS or isinstance(op, ast.Eq | ast.NotEq) for kind in (a.kind, b.kind))
     if small:
         try:

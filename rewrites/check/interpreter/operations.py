@@ -95,7 +95,7 @@ NUMERIC_ONLY = word_set(
 
 
 def tensor_attribute(tensor: Tensor, name: str) -> Value | None:
-    """Return an attribute of a tensor; None for a method."""
+    """Return the value of an attribute of a tensor; None if `name` is a method or not known."""
     if tensor.dynamic and name == "shape":
         return (Data(tensor.proved, "size"),)
     if name in PLAIN_ATTRIBUTES:
@@ -106,7 +106,7 @@ def tensor_attribute(tensor: Tensor, name: str) -> Value | None:
 
 
 def function_name(qualified: str) -> str:
-    """Return the last part of the name of a torch function; "" for other functions."""
+    """Return "where" for "torch.where"; "" if the name is not that of a function of torch."""
     module, _, last = qualified.rpartition(".")
     if f"{module}." in TORCH_MODULES or module in ("torch.functional", "torch.Tensor"):
         return last
@@ -142,7 +142,7 @@ def torch_result(name: str, operands: list[Value], keywords: Mapping[str, Value]
         return (made,)
     if name == "repeat_interleave" and not is_dynamic_repeat(operands, keywords):
         return (Tensor(proved, made.dtype, any(one.dynamic for one in tensors)),)
-    if name in GIVES_TENSORS and (name not in GIVES_TENSOR or _has_dim(name, operands, keywords)):
+    if name in GIVES_TENSORS and (name not in GIVES_TENSOR or _has_dim(operands, keywords)):
         if name in ("max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax"):
             indices = (Tensor(proved, "int", dynamic),)
             return make_sequence("tuple", [(made,), indices])
@@ -163,8 +163,11 @@ def is_dynamic_repeat(operands: list[Value], keywords: Mapping[str, Value]) -> b
     return not given and any(isinstance(one, Tensor) for one in counts)
 
 
-def _has_dim(name: str, operands: list[Value], keywords: Mapping[str, Value]) -> bool:
-    """Return whether `max` or the like has a dimension, so that it returns indices too."""
+def _has_dim(operands: list[Value], keywords: Mapping[str, Value]) -> bool:
+    """Return whether a call such as `x.max(dim=1)` has a dimension, and so returns indices too.
+
+    In `x.max(y)` the second operand is a tensor, not a dimension.
+    """
     if "dim" in keywords or "keepdim" in keywords or "axis" in keywords:
         return True
     second = operands[1] if len(operands) > 1 else ()
@@ -183,7 +186,11 @@ def _tensors(values: Iterable[Value]) -> Iterable[Tensor]:
 def _dtype_of(
     name: str, operands: list[Value], keywords: Mapping[str, Value], tensors: list[Tensor]
 ) -> str:
-    """Return the kind of a result's dtype: "bool", "int" or "float"; "" if unknown."""
+    """Return the kind of dtype that the torch function `name` returns; "" if unknown.
+
+    The kind is "bool", "int" or "float". `tensors` are the tensors among all operands and keyword
+    arguments.
+    """
     if name in GIVES_BOOL or name in ("bool", "logical_not", "logical_and", "logical_or"):
         return "bool"
     if name in ("to", "type", "type_as", "zeros", "ones", "full", "tensor", "as_tensor", "empty"):
@@ -234,7 +241,10 @@ _DTYPES = {
 
 
 def dtype_named(value: Value) -> str:
-    """Return the kind of a dtype, "bool", "int" or "float"; "" for anything else."""
+    """Return the kind of a dtype: "float" for `torch.float16`.
+
+    The kinds are "bool", "int" and "float". "" if `value` is not a known dtype.
+    """
     for one in value:
         if isinstance(one, External):
             return _DTYPES.get(one.name, "")

@@ -49,10 +49,13 @@ def reads(node: ast.AST, path: str) -> bool:
 
 
 def is_fresh(frames: list[Frame], path: str) -> bool:
-    """Return whether a function on the stack has assigned the attribute, so each call resets it."""
+    """Return whether a function on the call stack has already assigned the attribute `path`.
+
+    Then each call of that function sets the attribute anew, and the old value does not matter.
+    """
     return any(path.rpartition(".")[2] in frame.stored for frame in frames)
 
 
 def owners_of(value: Value) -> list[ClassDefinition]:
-    """Return the classes of the alternatives that are instances of the project's classes."""
+    """Return the project's classes of which the value may be an instance."""
     return [one.kind for one in value if isinstance(one, Instance)]

@@ -348,7 +348,10 @@ class Statements(Conditions):
 
 
 def assert_construct(node: ast.Assert) -> str:
-    """Return the construct of an `assert`, by the form of its condition and message."""
+    """Return the construct of an `assert`, such as "assert.negated" for `assert not x`.
+
+    It depends on the form of the condition and of the message.
+    """
     if isinstance(node.test, ast.BoolOp):
         return "assert.operators"
     if isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not):

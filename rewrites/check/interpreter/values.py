@@ -185,9 +185,10 @@ def literal(value: object) -> Value:
 
 
 def with_fact(value: Value, dtype: str) -> Value:
-    """Refine the value of an expression that was a tensor in a run.
+    """Return what is known of an expression's value once a run has shown that it was a tensor.
 
-    `dtype` is the kind of its dtype in this run; "" if unknown.
+    If some alternatives are tensors, only these stay, as proved ones. Otherwise an unknown value
+    becomes a tensor of `dtype`, which is "bool", "int", "float", or "" if unknown.
     """
     tensors = tuple(replace(one, proved=True) for one in value if isinstance(one, Tensor))
     unknown = any(isinstance(one, Unknown) for one in value)
@@ -195,7 +196,7 @@ def with_fact(value: Value, dtype: str) -> Value:
 
 
 def join(*values: Value) -> Value:
-    """Return a value with the alternatives of all values; unknown if they are more than LIMIT."""
+    """Return the value with the alternatives of all `values`; UNKNOWN if more than LIMIT."""
     first = values[0]
     if all(one is first or one == first for one in values[1:]):
         return first
@@ -218,7 +219,7 @@ def _add(found: list[Any], new: Any) -> None:
 
 
 def _merge(old: Any, new: Any) -> Any:
-    """Return one alternative that covers two; None if both must be kept."""
+    """Return one alternative that describes both `old` and `new`; None if there is none."""
     if type(old) is not type(new):
         if isinstance(old, Literal) and isinstance(new, Plain) and old.kind == new.kind:
             return new
@@ -262,7 +263,7 @@ def _merge_mappings(old: Mapping, new: Mapping) -> Mapping:
 
 
 def join_all(values: Iterable[Value]) -> Value:
-    """Return the join of the values that are not (); () if all are."""
+    """Return the join of `values` other than the empty value, (); () if all are empty."""
     present = [value for value in values if value]
     return join(*present) if present else ()
 
@@ -320,7 +321,7 @@ def without_none(value: Value) -> Value:
 
 
 def only_none(value: Value) -> Value:
-    """Return the value None if an alternative can be None; else ()."""
+    """Return the value None if `value` can be None; else (), which has no alternatives."""
     return NONE if any(may_be_none(one) for one in value) else ()
 
 
@@ -330,7 +331,7 @@ def may_be_none(one: Any) -> bool:
 
 
 def truth(value: Value) -> bool | None:
-    """Return the truth value that all alternatives share; None if they differ or are unknown."""
+    """Return the truth value of all alternatives; None if it is unknown or not the same for all."""
     found = {_truth_of(one) for one in value}
     return found.pop() if len(found) == 1 else None
 

@@ -61,7 +61,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _rewrite_assertion(
     site: Site, line: cst.SimpleStatementLine, check: cst.Assert
 ) -> Rewrite | Refusal | None:
-    """Return the rewrite of an `assert` statement, or a refusal; None if it needs none."""
+    """Return the rewrite of an `assert` statement, or a refusal.
+
+    None if the statement can stay as it is, because torch.compile keeps it in the graph.
+    """
     holds, message = _tensor_condition(site, check.test), _constant_text(check.msg)
     if holds is None:
         return _UNKNOWN
@@ -106,7 +109,11 @@ def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
 def _assume_unused_exception(
     replacements: dict[cst.CSTNode, cst.CSTNode], kind: str, test: cst.BaseExpression
 ) -> Rewrite:
-    """Return the rewrite with the assumption that no caller needs the exception `kind`."""
+    """Return a rewrite that assumes that the exception of a check is not needed.
+
+    `replacements` are the edits, `kind` is the exception that compiled code no longer raises, such
+    as "ValueError", and `test` is the check's condition.
+    """
     return Rewrite(
         replacements,
         "The graph holds the check; eager code raises as before.",
@@ -134,7 +141,10 @@ def _assert_async_line(
 
 
 def _constant_text(message: cst.BaseExpression | None) -> str:
-    """Return the text of a message, with "..." for parts that are not literals; "" for None."""
+    """Return the text of a message, with "..." for each part that is not a literal.
+
+    The text is "" if there is no message (`message` is None).
+    """
     if isinstance(message, cst.FormattedString):
         parts = [
             part.value if isinstance(part, cst.FormattedStringText) else "..."
@@ -155,9 +165,10 @@ def _string_value(message: cst.BaseExpression) -> str | None:
 def _tensor_condition(
     site: Site, test: cst.BaseExpression, *, negated: bool = False
 ) -> cst.BaseExpression | None:
-    """Return a condition as an expression for a 0-d bool tensor, or None if there is none.
+    """Return an expression for a 0-d bool tensor with the truth value of a condition.
 
-    With `negated`, the tensor has the opposite truth value.
+    For `x.any() and y.any()` it is `x.any() & y.any()`. None if a part of the condition is not
+    known to be a 0-d tensor. With `negated`, the tensor has the opposite truth value.
     """
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return _tensor_condition(site, test.expression, negated=not negated)
@@ -181,9 +192,9 @@ def _tensor_condition(
 def _tensor_of_condition(
     site: Site, test: cst.BaseExpression
 ) -> tuple[cst.BaseExpression, bool] | None:
-    """Return the 0-d tensor whose truth value is the condition's, and whether its dtype is bool.
+    """Return a 0-d tensor with the truth value of a condition, and whether its dtype is bool.
 
-    None if there is none.
+    None if no such tensor is known.
     """
     seen = site.observed(test)
     if seen is not None and seen.is_tensor:
@@ -201,9 +212,9 @@ def _tensor_of_condition(
 
 
 def _tensor_of_call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, bool] | None:
-    """Return a 0-d tensor for a call that returns a bool, and whether its dtype is bool.
+    """Return a 0-d tensor with the truth value of a call, and whether its dtype is bool.
 
-    None if the call has no such form.
+    For `torch.equal(a, b)` it is `(a == b).all()`. None if no such tensor is known.
     """
     if (inner := strip_item(site, call)) is not call:
         return _tensor_of_condition(site, inner)

@@ -69,7 +69,10 @@ def _is_exact_in_float32(site: Site, condition: cst.BaseExpression) -> bool:
 
 
 def _is_named(site: Site, call: cst.Call) -> bool:
-    """Return whether the call's result is assigned; FG301 handles calls inside conditions."""
+    """Return whether the result of `call` is assigned directly: `x = call()`.
+
+    Rule FG301 rewrites calls inside conditions.
+    """
     return isinstance(site.document.parent(call), cst.Assign)
 
 

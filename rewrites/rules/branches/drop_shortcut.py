@@ -87,9 +87,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _wanted_value(node: cst.If | cst.IfExp) -> bool | None:
-    """Return the value of the condition that selects the branch to keep: the general one.
+    """Return the value of the condition in the general case, whose branch the rewrite keeps.
 
-    None if neither branch is a shortcut of the other.
+    False for `return 0 if n == 0 else f(n)`. None if neither branch is a shortcut of the other.
     """
     if isinstance(node, cst.IfExp):
         shortcuts = [_is_constant(node.body), _is_constant(node.orelse)]
@@ -110,7 +110,11 @@ def _is_constant(node: cst.BaseExpression) -> bool:
 def _drop_operand(
     site: Site, found: ConditionOperand, node: cst.If | cst.IfExp, value: bool
 ) -> dict[cst.CSTNode, Replacement] | None:
-    """Return the edits that replace the operand by `value`; None if they would empty a block."""
+    """Return the edits that replace `found`, an operand of the condition of `node`, by `value`.
+
+    The edits also simplify `and` and `or` around the operand. None if nothing would be left of the
+    block that contains `node`.
+    """
     inner: cst.CSTNode = found.operand
     for operator in found.path:
         if isinstance(operator, cst.UnaryOperation):

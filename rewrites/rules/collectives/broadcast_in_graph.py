@@ -49,7 +49,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _rewrite_functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refusal:
-    """Return the rewrite of a collective to its functional form, or a refusal."""
+    """Return the rewrite of a call of a collective to one that Dynamo traces, or a refusal.
+
+    `name` is "broadcast", "reduce" or "all_gather".
+    """
     given = _arguments_by_name(call, _SIGNATURES[name])
     if given is None:
         return Refusal("its arguments are not spelled out")
@@ -109,9 +112,10 @@ def _rewrite_gather(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> R
 def _arguments_by_name(
     call: cst.Call, names: tuple[str, ...]
 ) -> dict[str, cst.BaseExpression] | None:
-    """Return the arguments by parameter name; None if one is starred or unknown.
+    """Return the arguments of a call by parameter name, without `async_op=False`.
 
-    `names` are the parameters in order. `async_op=False` is left out.
+    `names` are the function's parameters in order. None if an argument is starred, has a name that
+    is not among them, or is `group_src` or `group_dst`.
     """
     given: dict[str, cst.BaseExpression] = {}
     for place, arg in enumerate(call.args):
@@ -132,7 +136,11 @@ def _is_default(site: Site, group: cst.BaseExpression | None) -> bool:
 
 
 def _spelling_of(site: Site, module: str, alias: str, name: str) -> str:
-    """Return how this file writes `name` of a module, under `alias` if it is not imported yet."""
+    """Return the code for an attribute of a module in this file: `dist.group.WORLD`.
+
+    `name` is the attribute ("group.WORLD"). `alias` ("dist") stands for a module that the file does
+    not import yet.
+    """
     known = (one for one, meaning in site.document.imports.items() if meaning == module)
     return f"{next(known, alias)}.{name}"
 

@@ -51,9 +51,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _remove_handle(
     site: Site, call: cst.Call, waiting: cst.Call
 ) -> dict[cst.CSTNode, Replacement] | str:
-    """Return the edits that replace the call by `waiting` and remove `wait()`; else a reason.
+    """Return the edits that replace `call` by `waiting` and remove the `wait()` of its handle.
 
-    `waiting` is the call without `async_op=True`; the reason is that of a refusal.
+    `waiting` is the call without `async_op=True`. If the edits are not possible, the result is the
+    reason, a string.
     """
     document = site.document
     parent = document.parent(call)
@@ -78,7 +79,10 @@ def _remove_handle(
 
 
 def _remove_waits(site: Site, name: cst.Name) -> dict[cst.CSTNode, Replacement] | str:
-    """Return the edits that remove the statements `name.wait()`, or the reason of a refusal."""
+    """Return the edits that remove the statements `name.wait()`.
+
+    If they cannot be removed, the result is the reason, a string.
+    """
     known = find_definitions(site.document, name)
     uses = known.uses(name) if known is not None else []
     edits: dict[cst.CSTNode, Replacement] = {}
@@ -95,9 +99,10 @@ def _remove_waits(site: Site, name: cst.Name) -> dict[cst.CSTNode, Replacement] 
 def _remove_wait_loop(
     site: Site, name: cst.Name, append: cst.CSTNode
 ) -> dict[cst.CSTNode, Replacement] | str:
-    """Return the edits that remove loops `for work in name: work.wait()`, or a refusal's reason.
+    """Return the edits that remove the loops `for work in name: work.wait()`.
 
-    `append` is the call that adds the handle to the list `name`, which stays, but empty.
+    `append` is the call `name.append(…)` with the handle; the list `name` stays, and is empty. If
+    the loops cannot be removed, the result is the reason, a string.
     """
     known = find_definitions(site.document, name)
     bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
@@ -115,9 +120,9 @@ def _remove_wait_loop(
 
 
 def _removable_line(site: Site, use: cst.Name, pattern: m.Expr) -> cst.SimpleStatementLine | None:
-    """Return the statement of `use` if it matches `pattern` and can be removed, or None.
+    """Return the statement that contains the variable `use`, if it can be removed.
 
-    It cannot be removed if it is alone in its block.
+    None if it does not match `pattern`, or is alone in its block.
     """
     line = site.document.statement(use)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:

@@ -196,7 +196,8 @@ def _refusal_reason(
 ) -> str:
     """Return why the statements `steps` cannot be moved into a function; "" if they can.
 
-    `line` is the statement of the call, `others` are the other statements before it.
+    `line` is the statement with the call of `torch.autograd.grad`. `others` are the statements
+    before `line` that are not in `steps`.
     """
     own = set(names_bound(*steps))
     odd = sorted(n for n in (*own, *names_mutated(*steps)) if "." in n or n not in own)
@@ -232,7 +233,10 @@ def _cotangent_reads(gradient_call: GradientCall) -> frozenset[str]:
 
 
 def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits of a statement that make it create no autograd leaf."""
+    """Return the edits of a statement after which it makes no tensor require a gradient.
+
+    `x = Variable(y, requires_grad=True)` becomes `x = y.detach()`; `x.requires_grad_()` is removed.
+    """
     if _name_requiring_grad(line):
         return {line: cst.RemoveFromParent()}
     edits: dict[cst.CSTNode, Replacement] = {}
@@ -256,7 +260,11 @@ def _vjp_statements(
     gradient_call: GradientCall,
     steps: Sequence[cst.CSTNode],
 ) -> list[cst.BaseStatement]:
-    """Return a function with the statements `steps`, the call of `vjp`, and the edited `line`."""
+    """Return the replacement of `line`: a function, the call of `vjp`, and the edited `line`.
+
+    The function consists of the statements `steps`. `call` is the call of `torch.autograd.grad` in
+    `line`, and `gradient_call` its arguments.
+    """
     unused_name = site.document.unused_name
     output = dotted_name(gradient_call.output) or unused_name("output")
     function, pullback = unused_name(f"{output.rpartition('.')[2]}_of"), unused_name("pullback")
@@ -288,9 +296,10 @@ def _vjp_statements(
 def _unpacked_gradient(
     document: Document, call: cst.Call, gradient: cst.BaseExpression
 ) -> tuple[cst.CSTNode, cst.CSTNode]:
-    """Return the node that unpacks the result of `call`, a tuple of one, and its replacement.
+    """Return a node of the document, and its replacement, which uses `gradient`.
 
-    If no node unpacks it, `call` itself is replaced by a tuple.
+    The result of `call` is a tuple of one gradient. The node is what takes it out of the tuple,
+    such as `call[0]`; if there is none, it is `call`, which is replaced by `(gradient,)`.
     """
     parent = document.parent(call)
     match parent:

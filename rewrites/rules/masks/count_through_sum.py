@@ -80,7 +80,10 @@ def _count_nonzero(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _distinct_elements(site: Site, call: cst.Call) -> NonzeroIndices:
-    """Return the result of a `unique` call in the form of nonzero indices."""
+    """Return the result of a `unique` call in the form of that of a `nonzero` call.
+
+    The analysis of the uses of nonzero indices then works for it, too.
+    """
     return NonzeroIndices(call, 1, False, call, True, (call,), False)
 
 

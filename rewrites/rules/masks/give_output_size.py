@@ -49,7 +49,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _repeated_dimension(call: cst.Call) -> int:
-    """Return the dimension that a `repeat_interleave` call repeats; 0 without a literal `dim=`."""
+    """Return the integer `dim=` of a `repeat_interleave` call written as a literal; else 0."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == "dim":
             return arg.value.evaluated_value if isinstance(arg.value, cst.Integer) else 0

@@ -111,10 +111,11 @@ def _rewrite_all(
     mask: cst.BaseExpression | None,
     edits: dict[cst.CSTNode, Replacement],
 ) -> Rewrite | Refusal:
-    """Rewrite all reads and assignments through the indices so that they use the full shape.
+    """Rewrite the subscripts `found`, such as `x[indices]`, with the mask.
 
-    `found` are these reads; `mask` is the mask's variable, None to use the mask of each read.
-    `edits` are the edits of other uses, which are added to. Returns a refusal if one fails.
+    `mask` is the variable that holds the mask; if it is None, the mask's expression is repeated in
+    each subscript. `edits` replace the other uses of the indices; the edits of the subscripts are
+    added. The result is a refusal if one subscript cannot be rewritten.
     """
     assumes: list[str] = []
     covered: set[cst.CSTNode] = set()
@@ -149,7 +150,7 @@ def _rewrite_all(
 
 @dataclass(frozen=True, eq=False)
 class IndicesUse:
-    """Expression that uses the indices, and can use the mask instead."""
+    """Expression that uses nonzero indices, and that can be written with the mask instead."""
 
     node: cst.BaseExpression
     kind: str
@@ -158,7 +159,10 @@ class IndicesUse:
 
 
 def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
-    """Return the subscripts in which the indices are used, and all other uses of them."""
+    """Return the subscripts indexed by the nonzero indices, `x[indices]`, and all other uses.
+
+    The indices are the value of the site's expression.
+    """
     known = find_definitions(site.document, site.node)
     assign = next(
         (n for n in site.document.ancestors(site.node) if isinstance(n, cst.Assign)), None
@@ -188,7 +192,10 @@ def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpr
 
 
 def _replaceable_use(site: Site, use: cst.BaseExpression) -> IndicesUse | None:
-    """Return a use of the indices that can use the mask instead; None if it cannot."""
+    """Return how `use`, a use of the nonzero indices, can be written with the mask.
+
+    None if it cannot.
+    """
     found, document = find_indices(site), site.document
     if found is None or found.dims != 1 or not (found.bound or use is site.node):
         return None
@@ -223,9 +230,9 @@ _TESTS = {QuestionKind.ANY: "any", QuestionKind.NONE: "none"}
 _FILLS = {"index_fill": "masked_fill", "index_fill_": "masked_fill_"}
 
 
-def _mask_expression(site: Site, asked: IndicesUse, mask: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the expression with the mask that replaces a use of the indices."""
-    match asked.kind:
+def _mask_expression(site: Site, use: IndicesUse, mask: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the expression that replaces a use of the nonzero indices, such as `mask.sum()`."""
+    match use.kind:
         case "count":
             return build_expression("{mask}.sum()", mask=mask)
         case "any":
@@ -234,7 +241,7 @@ def _mask_expression(site: Site, asked: IndicesUse, mask: cst.BaseExpression) ->
             return build_expression("~{mask}.any()", mask=mask)
         case "":
             return mask
-    call = cst.ensure_type(asked.node, cst.Call)
+    call = cst.ensure_type(use.node, cst.Call)
     func = cst.ensure_type(call.func, cst.Attribute)
     seen = site.observed(func.value)
     rest = next(iter(seen.dims)) - 1 if seen is not None else 0

@@ -55,7 +55,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _argument(operation: Operation, index: int, name: str) -> cst.BaseExpression | None:
-    """Return an argument by its place or its name; None if it is not given."""
+    """Return the argument at position `index` or, if there is none, the keyword argument `name`.
+
+    None if neither is given.
+    """
     if len(operation.operands) > index:
         return operation.operands[index]
     return operation.keywords.get(name)

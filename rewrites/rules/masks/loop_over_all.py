@@ -78,9 +78,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _find_loop(
     site: Site, known: Definitions, call: cst.Call
 ) -> tuple[cst.For, cst.CSTNode | None] | None:
-    """Return the loop over the indices that `call` computes, or None if there is none.
+    """Return the `for` loop over the indices that `call` computes; None if there is none.
 
-    The second value is the statement that assigns them to a variable; None if none does.
+    The second value is the statement that assigns the indices to a variable; None if the loop
+    iterates over the call's result directly.
     """
     document = site.document
     node = _outermost(site, call)
@@ -100,7 +101,10 @@ def _find_loop(
 
 
 def _outermost(site: Site, node: cst.CSTNode) -> cst.CSTNode:
-    """Return the outermost expression with the indices of `node`: `x.nonzero().tolist()`."""
+    """Return the largest expression around `node` that still has the indices as its value.
+
+    For `x.nonzero()` in `x.nonzero().tolist()` this is the whole expression.
+    """
     document = site.document
     while True:
         parent = document.parent(node)
@@ -116,7 +120,10 @@ def _outermost(site: Site, node: cst.CSTNode) -> cst.CSTNode:
 
 @dataclass
 class _IndexUses:
-    """Edits of the uses of a loop's index, after which it can be a Python number."""
+    """Edits of all uses of a loop variable that holds an index.
+
+    After the edits the index can be a Python number instead of a tensor.
+    """
 
     site: Site
     known: Definitions

@@ -116,7 +116,10 @@ def _find_result_list(
 
 
 def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: FirstMatch) -> bool:
-    """Return whether the loop only searches the rows of a matrix, and reads no other tensor."""
+    """Return whether the loop only searches the rows of a matrix, and reads no other tensor.
+
+    `found` are the indices of the true elements of a row, and `asked` their uses.
+    """
     assert asked.choice is not None
     rows = site.observed(loop.iter)
     names = {one.value for one in walk(found.mask) if isinstance(one, cst.Name)}

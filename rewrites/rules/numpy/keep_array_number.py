@@ -59,9 +59,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _keep_number(
     site: Site, node: cst.BaseExpression, array: cst.BaseExpression, conversion: str
 ) -> Rewrite | Refusal:
-    """Return the rewrite that keeps the number in `array` as a 0-d tensor, or a refusal.
+    """Return the rewrite that uses a 0-d tensor in place of `node`, or a refusal.
 
-    `node` is the expression that takes the number out; `conversion` is "item", "int" or "float".
+    `node` converts the array `array` to a Python number; `conversion` says how: "item" for
+    `array.item()`, "int" for `int(array)`, "float" for `float(array)`.
     """
     seen = site.observed(array)
     names = {name.removeprefix("numpy.") for name in seen.types} if seen is not None else set()
@@ -94,7 +95,7 @@ def _keep_number(
 
 
 def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `torch.as_tensor(array)`."""
+    """Return `torch.as_tensor(array)`, and add the import of torch to `uses`."""
     uses.imports.append("torch")
     return build_expression("torch.as_tensor({array})", array=array)
 

@@ -61,9 +61,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _grid_call(
     np: str, ranges: list[cst.Slice], sparse: bool, separated: bool
 ) -> cst.BaseExpression:
-    """Return a call that Dynamo traces for the grid of `ranges`.
+    """Return a call that Dynamo traces in place of `np.mgrid[…]` or `np.ogrid[…]`.
 
-    `np` is the name of NumPy in the file; `separated` says whether the axes are unpacked.
+    `np` is the name of NumPy in the file. `ranges` are the slices between the brackets. `sparse` is
+    True for `ogrid`. `separated` is True if the result is unpacked at once: `x, y = np.mgrid[…]`.
     """
     names = {f"n{i}": one.upper for i, one in enumerate(ranges) if one.upper is not None}
     if len(ranges) == 1:
@@ -79,7 +80,7 @@ def _grid_call(
 
 
 def _range_call(np: str, one: cst.Slice) -> cst.BaseExpression:
-    """Return the `np.arange` call for a slice."""
+    """Return the `np.arange` call for a slice: `np.arange(1, n)` for `1:n`."""
     parts = {"lower": one.lower or cst.Integer("0"), "upper": one.upper, "step": one.step}
     given = {name: part for name, part in parts.items() if part is not None}
     if one.step is None and _is_zero(one.lower):
@@ -92,7 +93,7 @@ def _is_zero(node: cst.BaseExpression | None) -> bool:
 
 
 def _is_unpacked(site: Site, node: cst.Subscript) -> bool:
-    """Return whether the grid's axes are unpacked by the statement that makes it."""
+    """Return whether the grid `node` is assigned to a tuple of variables: `x, y = np.mgrid[…]`."""
     match site.document.parent(node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple())]):
             return True
@@ -100,7 +101,7 @@ def _is_unpacked(site: Site, node: cst.Subscript) -> bool:
 
 
 def _is_int(site: Site, node: cst.BaseExpression) -> bool | None:
-    """Return whether a bound is an int; None if unknown."""
+    """Return whether `node`, a bound or step of a slice, is an int; None if unknown."""
     if isinstance(node, cst.Integer):
         return True
     if isinstance(node, cst.Float | cst.Imaginary):

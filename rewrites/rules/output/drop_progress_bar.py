@@ -68,7 +68,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _find_bar(site: Site) -> cst.Call | None:
-    """Return the call that creates the progress bar used at the site or around it, or None."""
+    """Return the call that creates the progress bar that code at or around the site uses.
+
+    None if there is none.
+    """
     if not any(name in site.document.text for name in ("tqdm", "rich")):
         return None
     function = site.document.function(site.node)
@@ -108,7 +111,10 @@ def _assigned_bars(site: Site, function: cst.FunctionDef) -> dict[str, cst.Call]
 
 
 def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that remove a progress bar. Raises NotApplicable if it is needed."""
+    """Return the edits that remove the progress bar that `call` creates.
+
+    Raises NotApplicable if the code needs it for more than iteration and display.
+    """
     document, parent = site.document, site.document.parent(call)
     iterable = _iterable_of(site, call)
     if isinstance(parent, cst.WithItem):
@@ -133,9 +139,9 @@ def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
 
 
 def _iterable_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:
-    """Return the iterable of a progress bar; None if it has none.
+    """Return the iterable that is passed to a progress bar; None if none is passed.
 
-    Raises NotApplicable if its arguments are unpacked.
+    Raises NotApplicable if the call has starred arguments.
     """
     if any(arg.star for arg in call.args):
         raise NotApplicable("its arguments are unpacked")

@@ -81,7 +81,11 @@ def _filter_call(site: Site, statement: cst.CSTNode) -> cst.Call | None:
 
 
 def _folded_arguments(site: Site, call: cst.Call) -> list[str] | None:
-    """Return the arguments of `catch_warnings` that set the filter of `call`; None if none can."""
+    """Return arguments for `catch_warnings` with which it sets the same filter as `call`.
+
+    For `simplefilter('ignore')` they are `["action='ignore'"]`. None if `catch_warnings` cannot set
+    it.
+    """
     name = site.document.qualified_name(call.func).rpartition(".")[2]
     if name == "resetwarnings":
         return None

@@ -51,7 +51,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _only_eager(replacements: dict[cst.CSTNode, cst.CSTNode]) -> Rewrite:
-    """Return the rewrite, which runs output statements in eager only."""
+    """Return a rewrite that makes `replacements`, which let output statements run in eager only."""
     return Rewrite(
         replacements,
         "The compiled program leaves the output out; eager code writes it as before.",

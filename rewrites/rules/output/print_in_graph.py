@@ -181,9 +181,10 @@ class FormatString:
 
 
 def _dimensions_of(site: Site, value: cst.BaseExpression) -> frozenset[int]:
-    """Return how many dimensions a tensor had in the run; empty if it is not known to be one.
+    """Return the numbers of dimensions that a tensor had in the run.
 
-    Inside an f-string, a run records only names; a reduction there is known to be 0-d.
+    Empty if the value is not known to be a tensor. Of an f-string's expressions, a run records only
+    names. There, a reduction such as `x.mean()` has 0 dimensions if `x` is known to be a tensor.
     """
     seen = observation_of(site, site.statement, value)
     if seen is not None:
@@ -206,7 +207,11 @@ def _receiver_of(call: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _is_plain(value: cst.BaseExpression, seen: ValueSummary) -> bool:
-    """Return whether a value is a number, None, or a string that is only read here."""
+    """Return whether a value is a number, None, or a string, by the types `seen` in the run.
+
+    A string counts only if the expression is a variable, attribute or subscript, so no call makes
+    it.
+    """
     if set(seen.types) <= {"str"}:
         return isinstance(value, cst.Name | cst.Attribute | cst.Subscript)
     return set(seen.types) <= {"int", "float", "bool", "NoneType"}

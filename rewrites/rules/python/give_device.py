@@ -96,7 +96,10 @@ def _creates_tensor(site: Site, call: cst.Call) -> bool:
 
 
 def _unknown_reason(site: Site, call: cst.Call) -> str:
-    """Return why a call may create tensors that cannot be given a device; "" if it does not."""
+    """Return why a call may create tensors to which `device=` cannot be added.
+
+    "" if it creates no tensors, or `device=` can be added.
+    """
     called = site.callee_name(call)
     if _creates_tensor(site, call) and any(arg.star for arg in call.args):
         return "its arguments are not spelled out"

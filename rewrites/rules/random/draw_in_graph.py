@@ -65,7 +65,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _draws_untraced(site: Site) -> bool:
-    """Return whether the function draws from Python's random stream by calls not traced."""
+    """Return whether the function around the site calls an untraced function of `random`."""
     calls = find_random_calls(site, site.document.function(site.node))
     draw = [draw_of(site, call) for call in calls if site.callee_name(call).startswith("random.")]
     return any(one is None or not one.stays_traced for one in draw)

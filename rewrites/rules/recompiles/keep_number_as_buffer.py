@@ -67,7 +67,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _value_of(statement: cst.Assign | cst.AnnAssign, name: str) -> cst.BaseExpression | None:
-    """Return the value that an assignment gives to `name`, alone or as an item of a tuple."""
+    """Return the expression that an assignment gives to `name`, alone or as an item of a tuple.
+
+    None if it gives none, or if the assignment has several targets.
+    """
     if isinstance(statement, cst.AnnAssign):
         return statement.value
     if len(statement.targets) != 1:

@@ -139,9 +139,10 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
 
 
 def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -> Number:
-    """Replace `found` by its tensor, reshaped to 0-d; return what is then known of the number.
+    """Replace `found`, such as `x.item()`, by its tensor, as a 0-d tensor.
 
-    `scalar` says whether the tensor is already 0-d.
+    `number` describes the number that `found` returned, `scalar` says whether the tensor is 0-d
+    already. Returns `number` updated for the new expression.
     """
     new, floating = found.tensor, number.dtype.is_floating_point
     if not scalar:

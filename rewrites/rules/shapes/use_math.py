@@ -60,9 +60,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _numpy_expressions(
     site: Site, node: cst.CSTNode, numbers: PythonNumberConverter, depth: int = 2
 ) -> Iterator[tuple[cst.BaseExpression, PythonNumber]]:
-    """Yield the largest expressions that NumPy computes from numbers, with their new form.
+    """Yield the largest expressions that NumPy computes from numbers, each with its new code.
 
-    Functions of this file that are called in `node` are searched too, through `depth` calls.
+    The new code does not use NumPy. The search includes the functions of this file that are called
+    in `node`, the functions that these call, and so on, up to `depth` calls deep.
     """
     if isinstance(node, cst.BaseExpression) and (made := _python_number(site, node, numbers)):
         yield node, made
@@ -103,7 +104,7 @@ def _python_number(
 ) -> PythonNumber | None:
     """Return `node` written without NumPy; None if it does not use NumPy or is not supported.
 
-    What is converted is recorded in `numbers`.
+    The replacements inside it are added to `numbers`.
     """
     trial = PythonNumberConverter(site)
     match node:
