@@ -142,9 +142,11 @@ def _find_crashes(evidence: Evidence) -> Iterator[Crash]:
 
 
 def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[Crash]:
-    """Yield as crashes the compile failures of a trace, or its exception, and its early end.
+    """Yield the crashes in a trace: compile failures, an exception, an early end of the process.
 
-    An exception is no crash if a recompile limit or a graph break under `fullgraph=True` raised it.
+    The exception is a crash only if there are no compile failures, and if neither a recompile limit
+    nor a graph break under `fullgraph=True` raised it. `mode` is "default" or "fullgraph".
+    `function` is the place that is given for an early end.
     """
     failures = trace.recording.failures
     for failure in failures:
@@ -270,9 +272,9 @@ def _compile_seconds(recording: Recording) -> tuple[tuple[str, float], ...]:
 
 
 def explain_silence(target: object, trace: Trace, function: Position | None) -> Fallback | None:
-    """Return why no part of `target` was compiled.
+    """Return why no part of `target` was compiled; None if a part of it was.
 
-    None if some part was, if a recorded skip says why, or if there is no tensor operation.
+    Also None if a recorded skip says why, or if Dynamo found no tensor operation.
     """
     recording = trace.recording
     if recording.graphs or recording.breaks or recording.failures or trace.crash:

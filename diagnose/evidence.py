@@ -137,7 +137,12 @@ def with_eager_run(evidence: Evidence, program: Program, outcome: JobOutcome[obj
 def _why_eager_fails(
     name: str, default: Trace, outcome: JobOutcome[object], values: Observations
 ) -> str | None:
-    """Return as one sentence why the program fails in eager; None if it does not."""
+    """Return one sentence on why the program fails in eager; None if it does not.
+
+    `name` is the name of the program, `default` is its trace in default mode, and `outcome` and
+    `values` come from its run in eager. If only the compiled run exceeded the time limit, the
+    sentence says so.
+    """
     place = default.raised.position if default.raised is not None else None
     if outcome.status == "signal":
         return f"{name} dies in eager, without torch.compile, by {outcome.signal}."

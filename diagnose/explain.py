@@ -221,7 +221,10 @@ class _Clock:
 
 
 def trace_default_mode(program: Program, clock: _Clock, *, operators: bool = False) -> Evidence:
-    """Trace `program` in default mode; if that fails, test whether it also fails in eager."""
+    """Trace `program` in default mode; if that fails, test whether it also fails in eager.
+
+    With `operators`, the operators of the graphs before and after a break are recorded, too.
+    """
     preload_dynamo()
     function = _position_of(program.target)
     trace = trace_program(program, clock.left(), operators=operators)

@@ -74,7 +74,11 @@ def search_hidden(
 
 
 def _combine_stops(earlier: str, later: str) -> str:
-    """Return why the search of two modes stopped: the limit of the earlier one, else `later`."""
+    """Return why the searches of two modes, taken together, stopped.
+
+    If a limit stopped the earlier search, return that limit: "rounds" or "seconds". Otherwise
+    return `later`, the reason of the later search.
+    """
     return earlier if earlier in ("rounds", "seconds") else later
 
 
@@ -104,7 +108,11 @@ def _run_request(
 
 
 def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:
-    """Yield notes on what the search did not examine; nothing unless `last` stopped it."""
+    """Yield notes on what the search for hidden breaks in one mode did not examine.
+
+    There are none unless `last` is the last round. `rounds` and `seconds` are the limits that the
+    search had.
+    """
     if last.stopped in ("rounds", "seconds"):
         limit = f"{rounds} rounds" if last.stopped == "rounds" else f"{seconds:.0f} seconds"
         yield Note("unmask", f"Unmasking stopped after {limit}; more may hide ({mode} mode).")

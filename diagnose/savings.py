@@ -13,7 +13,11 @@ from fullgraph.diagnose.explanation_data import Cause
 
 
 def estimate_savings(graphs: tuple[Graph, ...], device: Device) -> tuple[Saving | None, ...]:
-    """Return for each graph but the last what joining it with the next saves; None if unknown."""
+    """Return what joining each graph with the next one would save on `device`.
+
+    The last graph has no entry. An entry is None if the operators of one of the two graphs are
+    unknown, or if the graphs belong to different phases.
+    """
     return tuple(
         estimate_saving(one.operators, other.operators, device)
         if one.operators is not None and other.operators is not None and one.phase == other.phase

@@ -83,7 +83,9 @@ def make_trace_job(
 ) -> IsolatedJob[Trace]:
     """Return the job that compiles and calls the program and records it.
 
-    `capture` records, in default mode, the graph breaks that `fullgraph=True` would hit.
+    With `fullgraph`, it compiles with `fullgraph=True`. With `capture`, it records in default mode
+    the graph breaks that `fullgraph=True` would hit. With `operators`, it also records the
+    operators of the graphs before and after a break.
     """
     return lambda emit, in_process: trace_here(
         program,
@@ -110,7 +112,11 @@ def trace_of(outcome: JobOutcome[object]) -> Trace:
 
 
 def isolate(program: Program, job: IsolatedJob[T], seconds: float | None = None) -> JobOutcome[T]:
-    """Run `job(emit, in_process)` in isolation: in a forked child where a fork is safe."""
+    """Run `job` in isolation: in a forked child where a fork is safe.
+
+    The job gets a function to which it passes events, and whether it runs in the user's process. It
+    is stopped after `seconds`.
+    """
     objects = program.objects()
     process, _ = choose_process(objects)
     run = _bind_process(job, process)
@@ -128,7 +134,7 @@ def isolate_together(
 
 
 def _bind_process(job: IsolatedJob[T], process: JobProcess) -> Callable[[Emit], T]:
-    """Return `job` as a callable of `emit` alone, to run in `process`."""
+    """Return `job` with its second argument set: whether `process` is the user's own."""
     return lambda emit: job(emit, process == "process")
 
 

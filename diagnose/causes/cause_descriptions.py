@@ -22,7 +22,8 @@ def describe_causes(
 ) -> tuple[Cause, ...]:
     """Return the groups as causes with ids, sentences and advice; hidden causes come last.
 
-    `graphs` are those that default mode compiled; `values` are those of expressions in eager.
+    `graphs` are the graphs that default mode compiled; `values` are the values that expressions had
+    in eager.
     """
     ordered = sorted(groups, key=lambda group: group.hidden is not None)
     ids = {group.place.span: f"C{n}" for n, group in reversed([*enumerate(ordered, 1)])}
@@ -38,7 +39,11 @@ def _describe_cause(
     graphs: Sequence[Graph],
     values: Observations,
 ) -> Cause:
-    """Describe a group of breaks as a cause: expression, message, advice, graphs."""
+    """Describe a group of breaks as the cause `id`: expression, message, advice, graphs.
+
+    `ids` holds the ids of all causes by the spans of their expressions. `graphs` and `values` are
+    those of `describe_causes`.
+    """
     brk, place, hidden = group.first, group.place, group.hidden
     seen = values.at(place)
     diagnosis = diagnose(brk, place, seen.values[0] if seen and seen.values else None)
@@ -99,14 +104,15 @@ def _format_ranges(numbers: list[int]) -> str:
 
 
 def _numeric_key(path: str) -> list[tuple[int, str]]:
-    """Return the sort key of a module path, in which numbers count as numbers."""
+    """Return a sort key for module paths, by which "layers.2" comes before "layers.10"."""
     return [(int(p), "") if p.isdigit() else (-1, p) for p in path.split(".")]
 
 
 def _worst_fate(group: BreakGroup) -> str:
-    """Return the worst fate of a frame that the group broke: "resumed", "prefix" or "skipped".
+    """Return the worst fate of a frame that the group broke.
 
-    Consequences count if they broke one of the same frames; "raised" counts as "resumed".
+    The fates, best first, are "resumed", "prefix" and "skipped"; "raised" is returned as "resumed".
+    Besides the breaks of the group, its consequences in the same frames count.
     """
     frames = {(brk.frame.file, brk.frame.function) for brk in group.breaks}
     inside = [b for b in group.consequences if (b.frame.file, b.frame.function) in frames]

@@ -75,7 +75,8 @@ def group_breaks(
 ) -> list[BreakGroup]:
     """Group the breaks of one recording by cause, in the order in which they occurred.
 
-    `function` is where the function being explained is defined.
+    `mode` says how the recorded program was compiled: "default" or "fullgraph". `function` is where
+    the function being explained is defined.
     """
     relation = relate_causes(recording, function)
     found = []
@@ -97,7 +98,10 @@ def group_breaks(
 
 
 def group_hidden(hidden: Iterable[tuple[HiddenBreak, ModeName]]) -> list[BreakGroup]:
-    """Return one group for each hidden break that is not a consequence of another break."""
+    """Return one group for each hidden break that is not a consequence of another break.
+
+    `hidden` holds each break with the mode in which it was found.
+    """
     return [
         BreakGroup(found.place, (found.event,), (mode,), hidden=found)
         for found, mode in hidden
@@ -106,9 +110,10 @@ def group_hidden(hidden: Iterable[tuple[HiddenBreak, ModeName]]) -> list[BreakGr
 
 
 def merge_groups(groups: Sequence[BreakGroup], others: Iterable[BreakGroup]) -> list[BreakGroup]:
-    """Return `groups`, followed by those of `others` that have another cause.
+    """Return `groups`, followed by the groups in `others` that have a cause of their own.
 
-    One of `others` with the reason or the place of a group adds only its modes to that group.
+    If a group in `others` has the same reason or the same place as an earlier group, only its modes
+    are added to the earlier group.
     """
     merged = list(groups)
     by_reason = {reason_of(group.first): i for i, group in enumerate(groups)}
@@ -125,7 +130,7 @@ def merge_groups(groups: Sequence[BreakGroup], others: Iterable[BreakGroup]) -> 
 
 
 def fold_consequences(groups: Sequence[BreakGroup]) -> list[BreakGroup]:
-    """Merge each group that another group causes into that one, as its consequences.
+    """Merge groups that are only consequences of another group into that group.
 
     A break at a `with` is a consequence of a break in the call that made its context manager. A
     break on the handle of a hook is a consequence of the break that registered the hook.
@@ -158,11 +163,14 @@ def fold_consequences(groups: Sequence[BreakGroup]) -> list[BreakGroup]:
 def relate_causes(recording: Recording, function: Position | None = None) -> nx.DiGraph:
     """Relate the causes, frames and compiled graphs of one recording in a directed graph.
 
-    Its nodes are ("cause", reason), with the attribute `breaks`, ("frame", file, line, name) and
-    ("graph", index). An edge leads from a cause to each frame it broke, from a frame to each
-    compiled graph of it, from a cause to each compiled graph that ended at it, and from a cause to
-    each cause that is only its consequence. `function` is where the function being explained is
-    defined.
+    Its nodes are ("cause", reason), ("frame", file, line, name) and ("graph", index). The reason is
+    that of `reason_of`. The attribute `breaks` of a cause lists its breaks. Edges lead from
+    - a cause to each frame that it broke,
+    - a frame to each graph that was compiled from it,
+    - a cause to each graph that ended at it,
+    - a cause to each cause that exists only as its consequence.
+
+    `function` is where the function being explained is defined.
     """
     relation: nx.DiGraph = nx.DiGraph()
     frames: dict[str, Reason] = {}

@@ -31,13 +31,19 @@ def calling_positions(brk: Break) -> tuple[Position, ...]:
 
 
 def exact_manager(position: Position) -> Position:
-    """Narrow the position of a `with` to its only context manager; return others unchanged."""
+    """Narrow the position of a `with` to its context manager, if it has only one.
+
+    Return any other position unchanged.
+    """
     managers = context_managers_at(position)
     return managers[0] if len(managers) == 1 else position
 
 
 def expression_at(place: Position) -> str:
-    """Return the source text of a place: its line if the column is unknown, "" if unreadable."""
+    """Return the source code at a place; "" if its file is unreadable.
+
+    If the columns of the place are unknown, return its whole line.
+    """
     file = read_source(place.file)
     if file is None:
         return ""

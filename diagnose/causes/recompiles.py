@@ -34,8 +34,8 @@ def _root_of(event: Recompile) -> Root:
 def _key_of(event: Recompile) -> tuple[str, ...]:
     """Return the key by which recompiles are grouped into entries.
 
-    An attribute of `self` has one entry in each file, a global or unnamed value one in all, and
-    any other value one in each frame.
+    An attribute of `self` has one entry per file. A global variable, or a value without a name, has
+    one entry in all. Any other value has one entry per frame.
     """
     root = _root_of(event)
     if root.name.startswith("self.") and root.kind is not RootKind.SIZE:
@@ -77,9 +77,10 @@ def _describe_recompiles(
 
 
 def _place_of(root: Root, positions: Iterable[Position], frame: Position) -> Position | None:
-    """Return where user code reads `root`: the first of `positions`, else the frame.
+    """Return where user code reads the changed value `root`; None if no user code does.
 
-    The place is narrowed to the name of the value if its line has it. None if neither is user code.
+    This is the first of `positions` that is in user code, else `frame` if it is. If the line
+    contains the name of the value, the place is narrowed to the name.
     """
     place = next((p for p in (*positions, frame) if is_user_code(p.file)), None)
     source = read_source(place.file) if place is not None else None
@@ -103,7 +104,7 @@ def _without_numbers(sentence: str) -> str:
 def note_guards(program: Program, counters: Iterable[str]) -> Iterator[Note]:
     """Yield a note for each Python value that Dynamo guards on and a later call may change.
 
-    `counters` are the Python numbers of the module that the calls changed.
+    `counters` are the names of the module's numbers that changed during the calls: "self.step".
     """
     for name in counters:
         yield Note(

@@ -37,7 +37,10 @@ def draw_cause(cause: Cause, tried: bool = True) -> RenderableType:
 
 
 def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
-    """Yield the heading of a cause, its source, message and edits or advice."""
+    """Yield the heading of a cause, its source, message and edits or advice.
+
+    `tried` is that of `draw_cause`.
+    """
     title = Text.assemble(
         text(cause.id, f"bold {colour_of(cause)}"), text(f" · {cause.category}", "bold")
     )
@@ -68,7 +71,10 @@ def _link_gb_id(cause: Cause) -> Text:
 
 
 def _edit_parts(cause: Cause) -> Iterator[RenderableType]:
-    """Yield the best edit with its diff and a line for each other; without edits, the advice."""
+    """Yield the best edit with its diff, then one line for each other edit.
+
+    For a cause without edits, yield its advice.
+    """
     edit = best_edit(cause)
     if edit is None:
         yield from tips(cause.advice)

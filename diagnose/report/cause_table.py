@@ -104,7 +104,11 @@ def _cut_front(cell: str, room: int) -> str:
 
 
 def _remedy_lines(remedy: RowRemedy, width: int, row_count: int) -> list[RenderableType]:
-    """Draw a remedy and its rule in at most two lines, or with more code in a short table."""
+    """Draw a remedy and its rule in at most two lines.
+
+    If the table has few rows (`row_count`), code of more lines is drawn whole where it fits
+    `width`.
+    """
     indent = _indent(width)
     label, style = f"{remedy.label}: ", "green" if remedy.is_code else ""
     lines = printable(remedy.text).split("\n")
@@ -136,7 +140,11 @@ def _indent(width: int) -> int:
 def _draw_remedy(
     label: str, content: str, style: str, tag: str, width: int, indent: int
 ) -> list[RenderableType]:
-    """Return a remedy with its label, and its tag on the same line if it fits."""
+    """Return a remedy as "edit: x = y.clone()  (FG201, safe)": label, content and tag.
+
+    The tag comes on the next line if it does not fit on the same one. `style` is the style of the
+    content; `width` and `indent` are in columns.
+    """
     used = cell_len(f"{label}{content}".rpartition("\n")[2])
     gap = "\n" if used <= width < used + 4 + cell_len(tag) else "  "
     shown = Text.assemble((label, "dim"), (content, style), overflow="fold")

@@ -109,7 +109,11 @@ def _cause_key(cause: Cause) -> Key:
 
 
 def _cause_distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
-    """Return how different two causes are: their reasons, lines around them, line numbers."""
+    """Return a sort key that is smaller the more alike two causes are.
+
+    It holds whether their reasons differ, how many of the lines around them differ, and by how many
+    lines they lie apart.
+    """
     lines = {text.strip() for _, text in one.source}
     others = {text.strip() for _, text in other.source}
     moved = abs(one.position.line - other.position.line)

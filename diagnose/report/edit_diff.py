@@ -22,9 +22,10 @@ class DiffLine:
 
 
 def diff_lines(edit: Edit, cause: Cause) -> tuple[DiffLine, ...]:
-    """Return the lines that `edit` changes, as the block of `cause` shows them.
+    """Return the lines of the diff of `edit` that the report of `cause` shows.
 
-    A change outside the lines of `cause`, which the block shows above, gets a line of context.
+    The report shows the lines of `cause` above the diff. A change of other lines is therefore shown
+    with one more line on each side.
     """
     position = cause.position
     lines = range(position.line, (position.end_line or position.line) + 1)
@@ -63,7 +64,10 @@ def _parse_hunks(edit: Edit) -> list[list[DiffLine]]:
 
 
 def _changed_lines(hunk: list[DiffLine], shown_above: range) -> list[DiffLine]:
-    """Return a hunk's changed lines, with a line of context if none has a number `shown_above`."""
+    """Return a hunk's changed lines, with a line of context on each side if it is needed.
+
+    It is not needed if a changed line has one of the line numbers in `shown_above`.
+    """
     changed = [i for i, line in enumerate(hunk) if line.sign != " "]
     around = 0 if any(hunk[i].number in shown_above for i in changed) else 1
     shown: list[DiffLine] = []

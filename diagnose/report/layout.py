@@ -118,7 +118,7 @@ def _package_of(position: Position) -> str:
 
 
 def _fold_frames(run: list[Position]) -> list[str]:
-    """Return one line for a run of frames; [] for an empty run."""
+    """Return ["… 3 frames in torch/nn"] for three adjacent frames; [] for no frames."""
     if not run:
         return []
     folders = [os.path.dirname(short_path(position.file)) for position in run]

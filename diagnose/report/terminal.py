@@ -100,8 +100,8 @@ def render(
 def show(console: Console, *parts: RenderableType) -> None:
     """Print `parts` on `console`.
 
-    A console that is not a terminal gets no trailing spaces, and other characters for those that
-    its encoding lacks.
+    If the console is not a terminal, trailing spaces are removed. Characters that its encoding
+    lacks are replaced by similar ones.
     """
     encoding = console.encoding
     is_utf = encoding.lower().startswith("utf")
@@ -143,7 +143,7 @@ def _height(console: Console, parts: Sequence[RenderableType]) -> int:
 
 
 def _verdict_lines(e: ExplanationData, strips: bool = True) -> Iterator[RenderableType]:
-    """Yield the verdict, whether the report is complete, and the strips of graphs."""
+    """Yield the verdict, a line if the report is incomplete and, with `strips`, the graphs."""
     yield text(_on_one_line(e.verdict), f"bold {_MOODS[wording.mood_of(e)]}")
     if e.error and (e.causes or e.graphs):
         yield text("Not finished: what follows was found until then.", "bold red")
@@ -289,7 +289,7 @@ def _recompile_section(recompile: RecompileInfo) -> Iterator[RenderableType]:
 
 
 def _section(kind: str, title: str, place: str, *parts: RenderableType) -> Iterator[RenderableType]:
-    """Yield a section's heading and place, then its parts."""
+    """Yield the heading "kind · title" and the place of a section, then its parts."""
     heading = Text.assemble(text(f"{kind} · ", "bold yellow"), text(title, "bold"))
     yield Padding(Rule(heading, align="left", style="dim"), (1, 0, 0, 0))
     yield text(place, "cyan")

@@ -89,7 +89,10 @@ def format_position(position: Position) -> str:
 
 
 def describe_facts(cause: Cause, tried: bool = True) -> tuple[str, ...]:
-    """Return short phrases about `cause`; `tried` says whether `fullgraph=True` was tried."""
+    """Return short phrases about `cause`: "hit 3 times", "both modes".
+
+    `tried` is that of `describe_modes`.
+    """
     phrases = [describe_count(cause), describe_modes(cause, tried), describe_fate(cause)]
     if cause.ops_before is not None or cause.ops_after is not None:
         before = count_or_unknown(cause.ops_before, "op")
@@ -132,7 +135,11 @@ def describe_count(cause: Cause) -> str:
 
 
 def describe_modes(cause: Cause, tried: bool = True) -> str:
-    """Return the modes in which the cause exists: "both modes", "default mode only"."""
+    """Return the modes in which the cause exists: "both modes", "default mode only".
+
+    `tried` says whether the program was also compiled with `fullgraph=True`. If it was not, that
+    mode is unknown, and " only" is left out.
+    """
     both = len(set(cause.modes)) > 1
     return _mode_names(cause.modes) + ("" if both or not (tried and cause.modes) else " only")
 
@@ -199,7 +206,10 @@ def describe_setting(explanation: ExplanationData) -> str:
 
 
 def short_notes(explanation: ExplanationData) -> tuple[str, ...]:
-    """Return the notes that the rest of the report does not say; those on device waits as one."""
+    """Return the notes that the rest of the report does not say, as sentences.
+
+    All notes on causes that make the host wait for the device become one sentence.
+    """
     by_place = {cause.position: cause.id for cause in explanation.causes}
     waits: list[str] = []
     notes: list[str] = []

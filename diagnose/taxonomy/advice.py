@@ -46,10 +46,11 @@ def advise(category: C, usage: Usage) -> tuple[Advice, ...]:
 
 
 def _with_remedy(category: C, usage: Usage, examples: list[Advice]) -> Iterator[Advice]:
-    """Yield the remedy for the construct, and the `examples` that belong with it.
+    """Yield the remedy for the construct, then those of `examples` that suit the construct.
 
-    If no remedy fits, yield all examples. A remedy that has an example is followed by the other
-    tested ones. A remedy without an example comes alone: the examples are for other constructs.
+    If no remedy fits, yield all `examples`. If the remedy has an example of its own, the `examples`
+    that were tested follow it. If it has none, nothing follows, as `examples` are for other
+    constructs.
     """
     found = find_remedy(REMEDIES.get(category, ()), usage)
     if found is None:
@@ -71,13 +72,19 @@ _WITHOUT_DATA = {
 
 
 def advise_on_fake(code: str) -> str:
-    """Return advice on an operator that fails on fake tensors but not in eager."""
+    """Return advice on an operator that fails on fake tensors but not in eager.
+
+    `code` is the expression that failed.
+    """
     found = (text for pattern, text in _WITHOUT_DATA.items() if re.search(pattern, code))
     return next(found, "Write it with an operator that Dynamo can trace.")
 
 
 def with_user_expression(advice: Advice, category: C, expression: str) -> Advice:
-    """Return `advice` with the user's expression as its example, if it has a known rewrite."""
+    """Return `advice` with a new example: the user's expression and its rewrite.
+
+    Return `advice` unchanged if no rewrite of this expression is known.
+    """
     rewrite = _REWRITES.get((category, advice.text))
     node = parse(expression) if rewrite is not None else None
     after = rewrite(node) if rewrite is not None and node is not None else ""
@@ -85,7 +92,10 @@ def with_user_expression(advice: Advice, category: C, expression: str) -> Advice
 
 
 def _guard_call(node: ast.AST) -> str:
-    """Return the call guarded by `torch.compiler.is_compiling()`; "" for other code."""
+    """Return code that makes the call `node` only in eager; "" if `node` is no call.
+
+    The code begins with `if not torch.compiler.is_compiling():`.
+    """
     if not isinstance(node, ast.Call):
         return ""
     return f"if not torch.compiler.is_compiling():\n    {ast.unparse(node)}"

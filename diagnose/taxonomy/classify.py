@@ -48,7 +48,10 @@ _BY_CALL = {
 
 
 def classify(brk: Break, usage: Usage, function: KnownFunction | None = None) -> C:
-    """Return the category of a break; `function` is the known function in it, None if none is."""
+    """Return the category of a break.
+
+    `function` is the known function that the break is about; None if there is none.
+    """
     expression, statement = usage.expression, usage.statement
     if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
         return C.COMPREHENSION

@@ -41,16 +41,22 @@ def code(
     when: str = "",
     unless: str = "",
 ) -> Fix:
-    """Return a source change as a `Fix`.
+    """Return advice to change the source as a `Fix`.
 
-    `before` and `after` are an example: two programs, of which tests check in both modes that the
-    second has one break less and the same values. Without it, the advice has no `modes`.
+    `text` is the advice, and `trap` is what can go wrong with it. `when` and `unless` are those of
+    `Fix`. `before` and `after` are an example: two programs, of which tests check in both modes
+    that the second has one break less and the same values. Without an example, the advice has no
+    `modes`.
     """
     modes = BOTH if after else ()
     return Fix(Advice(text, "code", before, after, trap, modes), when, unless)
 
 
 def config(setting: str, trap: str, *, before: str = "", modes: tuple[str, ...] = BOTH) -> Fix:
-    """Return a compiler setting as a `Fix`; it removes the breaks of the program `before`."""
+    """Return advice to change a setting of the compiler as a `Fix`.
+
+    `trap` is what can go wrong with it. `before` is a program; the setting removes its breaks in
+    `modes`.
+    """
     advice = Advice(f"Set `{setting}`.", "config", before, "", trap, modes if before else ())
     return Fix(advice)

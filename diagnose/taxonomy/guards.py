@@ -41,7 +41,8 @@ _STATE = {
 def describe_guard(guard: str) -> GuardAdvice:
     """Return one sentence that names the user's variable, and what to do about it.
 
-    `guard` is a text of `Recompile.guards`. The sentence quotes a guard of unknown form.
+    `guard` is one of the texts in `Recompile.guards`. If its form is unknown, the sentence quotes
+    it.
     """
     guard = plain_names(" ".join(guard.split()))
     for pattern, describe in _FORMS:

@@ -46,7 +46,7 @@ def find_remedy(remedies: Iterable[Remedy], usage: Usage) -> tuple[Remedy, str] 
 
 
 def exits(*names: str) -> Callable[[Usage], object]:
-    """Return a predicate: whether `Usage.exit` is one of `names`."""
+    """Return a predicate: whether `Usage.exit`, such as "break", is one of `names`."""
     return lambda usage: usage.exit in names
 
 

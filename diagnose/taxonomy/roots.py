@@ -32,7 +32,7 @@ class RootKind(StrEnum):
 
 @dataclass(frozen=True)
 class Root:
-    """The value that a failed guard is about."""
+    """The changed value that a failed guard is about."""
 
     name: str
     """Its name in the source: "self.count", "x.shape[0]"; "" if it has none."""
@@ -42,7 +42,10 @@ class Root:
 
 
 def root_of_guard(guard: str) -> Root:
-    """Return the root of a failed guard, a text of `Recompile.guards`."""
+    """Return the changed value that a failed guard is about.
+
+    `guard` is one of the texts in `Recompile.guards`.
+    """
     text = " ".join(guard.split())
     is_global = re.search(r"\bG\[", text) is not None
     text = plain_names(text)
@@ -63,7 +66,10 @@ def _named(kind: RootKind) -> Callable[[re.Match[str]], Root]:
 
 
 def _size(found: re.Match[str]) -> Root:
-    """Return the root of a changed size; its key is the old and new size, equal in all frames."""
+    """Return a changed size of a dimension as a `Root`.
+
+    Its key, which is equal in all frames, is the old size and the new size.
+    """
     name, dimension, old, new = found.groups()
     return Root(f"{name}.shape[{dimension}]", RootKind.SIZE, ("size", old, new))
 
@@ -74,7 +80,7 @@ def _fixed_size(found: re.Match[str]) -> Root:
 
 
 def _value(found: re.Match[str]) -> Root:
-    """Return the root of a guard on a plain value."""
+    """Return the plain Python value in a guard as a `Root`."""
     name, old = found.groups()
     kind = RootKind.OTHER
     if "__closure__" in name:
@@ -87,7 +93,10 @@ def _value(found: re.Match[str]) -> Root:
 
 
 def _identity(name: str) -> str:
-    """Return `self.n` for `self.layers[0].n`, so that equal modules share a name; others as is."""
+    """Return `self.n` for `self.layers[0].n`, so that equal modules share a name.
+
+    Return a name that does not begin with `self` unchanged.
+    """
     owner, _, last = name.rpartition(".")
     return f"self.{last}" if owner.startswith("self") else name
 

@@ -85,9 +85,11 @@ def _loop_of(inside: list[ast.AST]) -> str:
 
 
 def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> str:
-    """Return the value of `Usage.exit`: the exit of the branches whose condition is in `around`.
+    """Return the value of `Usage.exit`, such as "break"; "" if there is none.
 
-    `around` are the syntax nodes from the expression outwards to its function.
+    `statement` is the statement of the expression. `around` are the syntax nodes from the
+    expression outwards to its function; if the condition of `statement` is among them, its branches
+    are examined.
     """
     if isinstance(statement, ast.Assert) and statement.test in around:
         return "handled raise" if _is_handled(statement, around) else "raise"

@@ -143,7 +143,10 @@ def _classes(usage: Usage) -> str:
 
 
 def _draw(usage: Usage) -> str:
-    """Return the call in the expression that draws a random number; "" if there is none."""
+    """Return a call that draws a random number, `random.random()`, from the expression.
+
+    "" if the expression has no such call.
+    """
     found = re.search(r"(\w+\.)*(random|uniform|randint|randrange)\([^()]*\)", usage.expression)
     return found[0] if found else ""
 

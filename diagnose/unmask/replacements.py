@@ -14,7 +14,7 @@ from fullgraph.compiler.sources import ORIGINAL_VALUE, FunctionEdit
 
 
 class NotReplaceable(Exception):
-    """Expression that cannot be replaced; the message is a clause that gives the reason."""
+    """Raised for an expression that cannot be replaced; the message is a clause that says why."""
 
 
 class Replay:
@@ -72,7 +72,12 @@ def have_different_values(recorder: NodeRecorder) -> bool:
 
 
 def _as_used(recorder: NodeRecorder, value: object) -> object:
-    """Return a recorded value in the form that its use needs: its elements, a bool, or itself."""
+    """Return a recorded value as the code around the expression needs it.
+
+    A tensor becomes a bool if it is an operand of `and` or `or`, and a 0-d tensor becomes a number
+    if it is an index. Recorded elements become a list; any other value stays as it is. Raises
+    NotReplaceable for an iterator.
+    """
     if isinstance(value, Elements):
         return value.items
     if recorder.node.use is NodeUse.OPERAND and isinstance(value, torch.Tensor):
@@ -87,7 +92,10 @@ def _as_used(recorder: NodeRecorder, value: object) -> object:
 def _distinct_values(
     values: Sequence[object], order: Sequence[int]
 ) -> tuple[list[object], list[int]]:
-    """Return the values without repeats, and `order` as indices into them."""
+    """Return `values` without repeats, and `order` as indices into the shorter list.
+
+    `order` holds indices into `values`.
+    """
     distinct: list[object] = []
     index: dict[object, int] = {}
     where = []

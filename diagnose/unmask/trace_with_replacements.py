@@ -154,9 +154,9 @@ Chain = list[tuple[Position, tuple[NodeRecorder, ...]]]
 
 
 def _watch_callers(recorder_set: ValueRecorder, target: ReplaceableBreak) -> tuple[Chain, str]:
-    """Return recorders for the two innermost callers that can be instrumented.
+    """Return recorders for the two innermost callers that can be instrumented, and a reason.
 
-    Also return why the innermost one that cannot be is not; "" if there was none.
+    The reason is why the first caller that was passed over cannot be instrumented; "" if none was.
     """
     chain: Chain = []
     reason = ""
@@ -175,9 +175,9 @@ def _replacement_edits(
 ) -> dict[Position, FunctionEdit]:
     """Return the edits that replace the expressions of a place by their recorded values.
 
-    Of several expressions, those that had only literal values are kept, unless all had. `unedited`
-    maps expressions that could not be instrumented to the reason; `number` makes the names of
-    globals unique. Raises NotReplaceable.
+    If only some expressions had values other than literals, only these expressions are replaced.
+    `replay` is that of `replacement_edit`. `unedited` maps expressions that could not be
+    instrumented to the reason; `number` makes the names of globals unique. Raises NotReplaceable.
     """
     for recorder in recorders:
         if recorder.node.at in unedited:

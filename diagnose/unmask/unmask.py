@@ -109,7 +109,7 @@ def unmask(
 
 @dataclass(frozen=True)
 class _ForcedBranches:
-    """Conditions to force, each with its value; none to follow the branches of the inputs."""
+    """Conditions to force, each with its value; if there are none, the inputs decide."""
 
     forced: tuple[tuple[Position, bool], ...] = ()
     new: tuple[Position, ...] = ()

@@ -69,8 +69,8 @@ def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
 def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the default of a parameter or of an attribute (`self.x`); None if it has none.
 
-    For an attribute, this is what the class first assigns to it: the default of a parameter, or
-    another expression.
+    For an attribute, the first assignment in the class counts. After `self.x = x` the result is the
+    default of the parameter `x`; after `self.x = 3` it is `3`.
     """
     path = dotted_name(node)
     if not path.startswith("self."):
@@ -92,7 +92,10 @@ def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | 
 
 
 def numeric_attribute(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the first number assigned to an attribute; None unless all its values are literals."""
+    """Return the first number that the class assigns to the attribute `node` (`self.x`).
+
+    None unless everything that the class assigns to it is a numeric literal.
+    """
     path = dotted_name(node)
     owner = _class_around(site, node) if path.startswith("self.") else None
     values = []

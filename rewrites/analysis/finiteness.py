@@ -64,7 +64,7 @@ _LINEAR = word_set(
 
 
 class NeutralValue(StrEnum):
-    """Value that may replace an operand whose result is not used."""
+    """Operand with which an operation is finite, for elements whose result is not used."""
 
     ONE = "1"
     ZERO = "0"
@@ -196,7 +196,10 @@ def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _is_positive(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether an expression was positive in eager or, if not observed, is by default."""
+    """Return whether an expression was positive in eager.
+
+    If it was not observed, return whether its literal or default value is positive.
+    """
     if _literal_number(node) > 0:
         return True
     if not isinstance(node, cst.Name | cst.Attribute):

@@ -30,7 +30,7 @@ DEPTH = 12
 
 
 class UnknownValue(Exception):
-    """Raised for an expression that cannot be written as a term."""
+    """Raised for an expression that cannot be written as a term (see `_term_of`)."""
 
 
 def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
@@ -65,7 +65,10 @@ def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> ValueSu
 
 
 def _facts_of(site: Site, find_term: Callable[[], Term]) -> ValueSummary | None:
-    """Return the facts of the term that `find_term` returns; None if either is unknown."""
+    """Return the facts of the term that `find_term` returns.
+
+    None if `find_term` raises UnknownValue, or if the facts of the term are unknown.
+    """
     try:
         term = find_term()
     except UnknownValue:
@@ -91,7 +94,11 @@ def same_kind(one: ValueSummary, other: ValueSummary) -> bool:
 
 
 def _term_of(site: Site, node: cst.CSTNode, depth: int) -> Term:
-    """Return an expression as a term over observed facts. Raises UnknownValue."""
+    """Return an expression as a term: observed facts, a constant, or an operation on terms.
+
+    `depth` counts the nested expressions and definitions followed so far. Raises UnknownValue, also
+    beyond the depth `DEPTH`.
+    """
     if depth > DEPTH:
         raise UnknownValue
     seen = site.observed(node)
@@ -136,7 +143,10 @@ def _term_of(site: Site, node: cst.CSTNode, depth: int) -> Term:
 
 
 def _term_of_variable(site: Site, use: cst.Name, depth: int) -> Term:
-    """Return the value of a local name as a term. Raises UnknownValue."""
+    """Return the value of a local name at `use` as a term. Raises UnknownValue.
+
+    `depth` is that of `_term_of`.
+    """
     known = find_definitions(site.document, use)
     if known is None:
         raise UnknownValue
@@ -144,9 +154,10 @@ def _term_of_variable(site: Site, use: cst.Name, depth: int) -> Term:
 
 
 def _term_of_definitions(site: Site, known: Definitions, bindings: Bindings, depth: int) -> Term:
-    """Return the value that `bindings` give a variable as a term. Raises UnknownValue.
+    """Return the value that a variable gets from `bindings` as a term. Raises UnknownValue.
 
-    It is the facts of another use that they reach, else the term of the assigned expression.
+    If another use of this value was observed, the term is the facts of that use. Otherwise it is
+    the term of the assigned expression. `depth` is that of `_term_of`.
     """
     if (seen := _facts_of_use(site, known, bindings)) is not None:
         return seen
@@ -175,13 +186,19 @@ def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> ValueSu
 def _operation(
     site: Site, function: Function, operands: Iterable[cst.BaseExpression], depth: int
 ) -> Expression:
-    """Return the term that applies a function of Python's `operator` to operands."""
+    """Return a call of a function of Python's `operator` module as a term.
+
+    `depth` is that of `_term_of`, which writes the operands as terms. Raises UnknownValue.
+    """
     terms = tuple(_term_of(site, one, depth) for one in operands)
     return Expression(f"operator.{function.__name__}", terms)
 
 
 def _term_of_call(site: Site, call: cst.Call, depth: int) -> Expression:
-    """Return a call of a torch function or of a tensor's method as a term. Raises UnknownValue."""
+    """Return a call of a torch function or of a tensor's method as a term.
+
+    `depth` is that of `_term_of`, which writes the operands as terms. Raises UnknownValue.
+    """
     if any(arg.star for arg in call.args):
         raise UnknownValue
     operands = [_term_of(site, arg.value, depth) for arg in call.args if arg.keyword is None]

@@ -16,7 +16,7 @@ from fullgraph.rewrites.analysis.torch_names import word_set
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Return a mapping from a text such as "Add:add Divide:div"."""
+    """Return {"Add": "add", "Divide": "div"} for the text "Add:add Divide:div"."""
     return {key: value for key, _, value in (one.partition(":") for one in word_set(text))}
 
 
@@ -78,7 +78,10 @@ def operation_of(site: Site, node: cst.CSTNode) -> Operation | None:
 
 
 def _operation_of_call(site: Site, call: cst.Call) -> Operation | None:
-    """Return the operation of a call of torch, NumPy, a method or a layer; None for others."""
+    """Return the operation of a call of torch, NumPy, a method or a layer.
+
+    None for any other call.
+    """
     operands = [arg.value for arg in call.args if arg.keyword is None]
     keywords = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     module, _, last = site.callee_name(call).rpartition(".")

@@ -138,7 +138,7 @@ def _literal_index(node: cst.Subscript) -> int | None:
 
 
 def _is_single(site: Site, call: cst.Call) -> bool:
-    """Return whether a call is that of a method of a 0-d tensor."""
+    """Return whether a call calls a method of a 0-d tensor."""
     seen = infer(site, call.func.value) if isinstance(call.func, cst.Attribute) else None
     return seen is not None and seen.dims == {0}
 
@@ -146,7 +146,11 @@ def _is_single(site: Site, call: cst.Call) -> bool:
 def _side_effects(
     site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str]
 ) -> Iterator[str]:
-    """Yield a clause for each side effect; `within` are the functions around `nodes`, by name."""
+    """Yield a clause for each side effect of the nodes.
+
+    `within` are the names of the functions that are being examined; a recursive call of one of them
+    counts as a side effect.
+    """
     for node in nodes:
         for one in walk(node):
             match one:
@@ -170,7 +174,10 @@ def _side_effects(
 
 
 def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
-    """Return a clause for the side effect of a call without its arguments; "" if it has none."""
+    """Return a clause for the side effect of a call without its arguments; "" if it has none.
+
+    `within` is that of `_side_effects`.
+    """
     text = site.document.code(call)
     text = text if len(text) <= 40 else f"{site.document.code(call.func)}(…)"
     if any(arg.keyword and arg.keyword.value in ("out", "inplace") for arg in call.args):
@@ -200,7 +207,11 @@ def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
 
 
 def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
-    """Return the side effect of calling a layer of torch.nn, as a clause; "" if it has none."""
+    """Return the side effect of calling a layer of torch.nn, as a clause; "" if it has none.
+
+    `kind` is the class of the layer, "torch.nn.Dropout"; `text` is the code of the call, to be
+    quoted.
+    """
     last = kind.rpartition(".")[2]
     if last == "Sequential":
         inside = list(_layer_classes(site, call.func))

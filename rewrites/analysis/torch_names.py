@@ -21,7 +21,10 @@ _TABLE = {
 
 
 def names_with(word: str) -> frozenset[str]:
-    """Return the names that have the property `word`."""
+    """Return the names of the torch functions and layers that have the property `word`.
+
+    The properties, such as "random", are those in `operators.json`.
+    """
     return frozenset(name for name, properties in _TABLE.items() if word in properties)
 
 

@@ -56,9 +56,10 @@ def _count_causes(explanation: Explanation) -> Counter[CauseKey]:
 
 
 def replaces_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> bool:
-    """Return whether edits removed the causes `mended` but added as many others, or one more.
+    """Return whether edits removed the causes `mended` but added others in their place.
 
-    A rewritten branch, for example, may reveal a cause inside it.
+    The number of all causes must be the same as before or greater by one. A rewritten branch, for
+    example, may reveal a cause inside it.
     """
     if after.error or after.crashes or not 0 <= len(after.causes) - len(before.causes) <= 1:
         return False

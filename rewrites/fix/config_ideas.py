@@ -23,10 +23,11 @@ def prove_config_ideas(
 ) -> dict[tuple[CauseKey, str], Proof]:
     """Prove each suggested setting on its own, for the causes that remain.
 
-    Returns proofs by cause and rule code. If a setting does not remove a cause, that proof fails,
-    and the program is not run. `explain` gets a setting and the causes for which it is suggested;
-    it may stop once it is known that none of them is removed. It raises AttributeError if this
-    torch lacks the setting.
+    Returns proofs by cause and rule code. If a setting does not remove a cause, the proof for the
+    two fails, and `prove` does not run for them. `explain` gets a setting and the causes for which
+    it is suggested; it may stop as soon as it is known that the setting removes none of them. It
+    raises AttributeError if this torch lacks the setting. Once `is_late` returns True, the
+    remaining settings are left out.
     """
     groups: dict[str, list[tuple[Cause, Offer]]] = {}
     for cause in state.program.explanation.causes:

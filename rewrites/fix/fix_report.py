@@ -65,8 +65,9 @@ def verdict(fixes: FixResult) -> str:
 def _describe_counts(fixes: FixResult, safe: int, unsafe: int) -> str:
     """Return the recompiles over all calls: "3 recompiles → 0 with 1 unsafe edit".
 
-    A setting that was tried on the edited program comes last. One that was tried without the edits
-    is an alternative to them. `safe` and `unsafe` are the numbers of accepted edits.
+    A setting that was tried together with the edits comes last. A setting that was tried without
+    the edits comes before them, and they follow as an alternative: ", or → …". `safe` and `unsafe`
+    are the numbers of accepted edits.
     """
     known = count_recompiles(fixes.before)
     edits = ""
@@ -198,7 +199,10 @@ def describe_compiler_failure(fixes: FixResult) -> str:
 
 
 def describe_whole(fixes: FixResult) -> str:
-    """Return with which edits `fullgraph=True` works: "No edit needed: …"; "" if it never ran."""
+    """Return a sentence on the run with `fullgraph=True`; "" if there was none.
+
+    It begins with the edits that the program had: "No edit needed: …".
+    """
     if fixes.whole is None:
         return ""
     use = "torch.compile(model, fullgraph=True)"

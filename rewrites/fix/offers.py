@@ -122,7 +122,8 @@ def _offers_for(
     """Return the offers of all rules for one cause, and why other rules refused.
 
     Offers are for the innermost place that a rule can edit. Each rule that takes code out of the
-    graph (`Rule.boundary`) has its own innermost place; all other rules share one.
+    graph (`Rule.boundary`) has its own innermost place; all other rules share one. `causes` are the
+    places of all causes of the program.
     """
     offers: list[Offer] = []
     refusals: list[str] = []
@@ -147,7 +148,10 @@ def _offers_for(
 
 
 def _sites_of(cause: Cause, facts: Knowledge, causes: tuple[Position, ...]) -> Iterator[Site]:
-    """Yield the places where a cause may be removed, innermost first; parse each file lazily."""
+    """Yield the places where a cause may be removed, innermost first; parse each file lazily.
+
+    `causes` are the places of all causes of the program.
+    """
     places = edit_places(cause)
     for number, place in enumerate(places):
         document = _parse_file(place.file)
@@ -200,9 +204,10 @@ def _overlap(one: Offer, other: Offer) -> bool:
 
 
 def _nodes_overlap(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> bool:
-    """Return whether `a` and `b` are nested, or one node that one of the edits changes.
+    """Return whether the edit of `a` in `one` conflicts with the edit of `b` in `other`.
 
-    To insert after a node is not to change it.
+    They conflict if one node is inside the other one. If `a` and `b` are the same node, they
+    conflict unless both edits only insert code after it.
     """
     if a is b:
         edits = (one.rewrite.replacements[a], other.rewrite.replacements[b])

@@ -202,7 +202,11 @@ class _Copies:
 
 
 def _lend_names(space: Mapping[str, object], real: dict[str, object]) -> None:
-    """Add to `real`, a file's globals, the names in `space` that new operators look up there."""
+    """Add the names that new custom operators need to `real`, the globals of the original file.
+
+    `space` holds the globals of the edited file. From it come those names that such an operator
+    looks up in `real` and that `real` does not have.
+    """
     added = [name for name in space if name not in real]
     for function in _functions_inside([space[name] for name in added]):
         if function.__globals__ is real:
@@ -227,7 +231,7 @@ def _functions_inside(values: Sequence[object]) -> Iterator[FunctionType]:
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names that the code of a function, and of those nested in it, looks up."""
+    """Yield the names that `code` and the functions nested in it look up."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

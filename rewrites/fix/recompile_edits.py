@@ -92,7 +92,11 @@ def _cause_of(recompile: RecompileInfo, number: int) -> Cause:
 
 
 def _offers_to_try(state: SearchState, level: Applicability) -> Iterator[Offer]:
-    """Yield for each cause of recompiles the offer to try, if its file is unchanged since."""
+    """Yield the best offer for each cause of recompiles that has one.
+
+    Offers less safe than `level`, and offers for a file that has been edited since they were made,
+    are left out.
+    """
     for found in state.offers.values():
         if found.cause.category in _EXPERT:
             offer = state.best_offer(found, level)
@@ -127,7 +131,7 @@ def _try_offer(
 
 
 def _check_recompiles(before: Explanation, after: Explanation) -> Check:
-    """Check that an edit leaves fewer recompiles, no more causes and no crash."""
+    """Check that an edit leaves fewer recompiles, no additional cause, and no crash."""
     if after.error or after.crashes:
         return Check("recompiles", False, after.error or "the compiler crashes on the new code")
     if len(after.causes) > len(before.causes):

@@ -143,10 +143,12 @@ def find_setting(
     verify: Callable[[CompileSetting], Check],
     is_late: Callable[[], bool],
 ) -> CheckedSetting | None:
-    """Return the shortest setting that leaves the fewest causes, then the fewest recompiles.
+    """Return the setting that leaves the fewest causes; None if no setting helps.
 
-    None if no setting helps. `explain` explains the program with a setting; `verify` compares a
-    run with a setting with one in eager.
+    Among equals it is the one that leaves the fewest recompiles, then the shortest. A setting whose
+    check failed is returned only if no other setting helps. `explain` explains the program with a
+    setting. `verify` compares a run with a setting to one in eager. Once `is_late` returns True, no
+    further setting is tried.
     """
     found: list[CheckedSetting] = []
     for setting in _candidates(explanation, program):

@@ -144,11 +144,11 @@ def list_unfixed(
     whole: FullgraphRun | None = None,
     setting: CheckedSetting | None = None,
 ) -> tuple[Unfixed, ...]:
-    """Return the causes that remain, then those of recompiles, each with the reason.
+    """Return the causes of breaks that remain, then those of recompiles, each with the reason.
 
-    Causes that `setting` removes are left out. `rules` are those that were selected; `ended_by` is
-    what ended the search early, such as "the time limit", or None. If `whole` succeeded, the
-    reason for every cause is that `fullgraph=True` captures it.
+    Causes that `setting` removes are left out. `rules` are the selected rules; `ended_by` is what
+    ended the search early, such as "the time limit", or None. `whole` is the run of the whole
+    program under `fullgraph=True`: if it succeeded, this is the reason for every cause.
     """
     captured = whole is not None and whole.check.ok
     remaining = state.program.explanation
@@ -197,7 +197,11 @@ def _as_on_disk(file: str, text: str) -> str:
 def _make_suggestion(
     offer: Offer, proof: Proof, accepted: bool, originals: Mapping[str, str]
 ) -> Suggestion:
-    """Return an offer with its proof; a safe edit without a whole proof becomes unsafe."""
+    """Return an offer with its proof as a suggestion.
+
+    A safe edit becomes unsafe unless its proof is whole (`Proof.whole`). `accepted` says whether
+    the result has the edit; `originals` are the unedited texts by file.
+    """
     applicability = offer.rewrite.applicability
     if applicability is Applicability.SAFE and not proof.whole:
         applicability = Applicability.UNSAFE
@@ -222,7 +226,10 @@ def _make_suggestion(
 def _reason_unfixed(
     cause: Cause, state: SearchState, rules: Collection[Rule], ended_by: str | None
 ) -> str:
-    """Return why a cause has no accepted edit, and for a recompile what an expert would do."""
+    """Return why a cause has no accepted edit, and for a recompile what an expert would do.
+
+    `rules` and `ended_by` are those of `list_unfixed`.
+    """
     reason = _reason_without_edit(cause, state, rules, ended_by)
     advice = expert_advice(cause.category)
     return f"{reason}; an expert would {advice}" if advice else reason
@@ -231,7 +238,10 @@ def _reason_unfixed(
 def _reason_without_edit(
     cause: Cause, state: SearchState, rules: Collection[Rule], ended_by: str | None
 ) -> str:
-    """Return why a cause has no accepted edit, as a clause."""
+    """Return why a cause has no accepted edit, as a clause.
+
+    `rules` and `ended_by` are those of `list_unfixed`.
+    """
     failed = [
         f"{offer.rule.code} was tried and failed its proof: {trial.proof.reason}"
         for trial in state.trials

@@ -153,9 +153,11 @@ def search_edits(
 def _next_offers(
     state: SearchState, found: Sequence[Offers], level: Applicability, boundaries: bool
 ) -> list[Offer]:
-    """Return the best offer for each cause among those with the least `Rule.boundary`.
+    """Return the offers to try next: the best one for each cause.
 
-    So edits that take code out of the graph come only when no other edit is left.
+    All are of rules with an equal `Rule.boundary`, the least for which there is an offer. So edits
+    that take code out of the graph come only when no other edit is left, and without `boundaries`
+    they never come. `level` is the least safe applicability that an edit may have.
     """
     turns = {offer.rule.boundary for one in found for offer in one.offers if boundaries}
     for turn in sorted({0, *turns}):
@@ -186,7 +188,7 @@ def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
 def _try_together(
     state: SearchState, offers: Sequence[Offer], level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Try all offers that do not overlap together; if that fails, try them one by one."""
+    """Try at once all offers that do not overlap; if that fails, try them one by one."""
     texts, together = apply_offers(offers)
     if not together:
         return state
@@ -212,8 +214,10 @@ def _try_edits(
 ) -> SearchState:
     """Prove `offers`, and apply them if the proof holds and they reduce the causes.
 
-    An edit that replaces its cause by another one is kept only if further edits remove the other
-    one. If several offers fail, `state` is returned unchanged, and the caller tries each alone.
+    `texts` are the files with these edits. `chain` is the edit chain that `offers` extend; None if
+    they begin one. An edit that replaces its cause by a new cause is kept only if further edits
+    remove the new cause. If several offers fail, `state` is returned unchanged, and the caller
+    tries each alone.
     """
     program = state.program
     new = {**program.texts, **texts}

@@ -98,10 +98,11 @@ def record_behaviour(
     backward: bool,
     seed: int = 0,
 ) -> Behaviour:
-    """Run `calls` of `function` (the target, or compiled from it) and record the behaviour.
+    """Run `calls` of `function` and record the behaviour.
 
-    With `backward` the loss of the program, or else the sum of the outputs that require a
-    gradient, runs backward after each call. All random streams start from `seed`.
+    `function` is the target of the program, or what torch.compile made of it. With `backward`, each
+    call is followed by a backward from the loss of the program or, without a loss, from the sum of
+    the outputs that require a gradient. All random streams start from `seed`.
     """
     _seed_all(seed)
     printed = io.StringIO()
@@ -151,8 +152,8 @@ def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEP
     """Return `value` as data that can be compared and pickled.
 
     Tensors become `TensorValue`, functions and classes their names, dataclasses their fields, and
-    other objects the names of their classes. `memory` names tensors by the address of their
-    storage, for `TensorValue.alias`.
+    other objects the names of their classes. A container below `depth` levels also becomes the name
+    of its class. `memory` names tensors by the address of their storage, for `TensorValue.alias`.
     """
     if isinstance(value, torch.Tensor):
         return _encode_tensor(value, memory or {})

@@ -85,8 +85,9 @@ def compare_behaviours(
     - results on derived inputs for which the old code gives inf or NaN, if it gives finite values
       on the user's own inputs.
 
-    With `numbers`, a 0-d tensor may replace a number. `perturbed` runs the old code on perturbed
-    inputs; the new results may differ by as much as these do.
+    With `numbers`, a 0-d tensor may replace a number. `perturbed` returns what the old code does on
+    an input that is changed by one ulp; None if unknown. The farther this is from the old results,
+    the farther the new results may be from them.
     """
     if GRAD_FN in exempt:
         old, new = ({c: _without_grad_fn(one) for c, one in runs.items()} for runs in (old, new))
@@ -126,7 +127,11 @@ def _check_attribute(
     aliases_are_stable: bool,
     perturbed: Callable[[ProofInput], Behaviour | None],
 ) -> Check:
-    """Return the check of the attribute `name`; compare aliases only if `aliases_are_stable`."""
+    """Return the check of the attribute `name` of the behaviours, such as "outputs".
+
+    Aliases are compared only if `aliases_are_stable`. `numbers` and `perturbed` are those of
+    `compare_behaviours`.
+    """
     title = _TITLES[name]
     assumes: dict[str, None] = {}
     for case, before in old.items():
@@ -156,7 +161,10 @@ def _check_attribute(
 
 
 def difference(a: object, b: object, what: str) -> str:
-    """Describe as a clause about `what` how `b` differs from `a`; "" if it does not."""
+    """Return how `b` differs from `a`: "outputs: 3 instead of 2"; "" if it does not.
+
+    `what` names what is compared: "outputs".
+    """
     if isinstance(a, TensorValue) and isinstance(b, TensorValue):
         return _tensors_differ(a, b, what)
     if isinstance(a, float) and isinstance(b, float):
@@ -199,7 +207,11 @@ def _tensors_differ(a: TensorValue, b: TensorValue, what: str) -> str:
 
 
 def _replace_if_within_sensitivity(a: object, b: object, perturbed: object) -> object:
-    """Return `b`, with the tensors of `a` where a perturbation explains the difference."""
+    """Return the new result `b` with some tensors replaced by those of the old result `a`.
+
+    A tensor is replaced if it is about as close to that of `a` as the one in `perturbed`, the old
+    code's result on perturbed inputs.
+    """
     if (
         isinstance(a, TensorValue)
         and isinstance(b, TensorValue)
@@ -247,7 +259,10 @@ def _exception_difference(a: str | None, b: str | None) -> str:
 def _drop_zero_gradients(
     a: Mapping[str, object], b: Mapping[str, object], assumes: dict[str, None]
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Return both gradients without zeros that the other lacks; add to `assumes` if any."""
+    """Return both mappings of gradients without the zero gradients that only one of them has.
+
+    If there are such gradients, the assumption about them is added to `assumes`.
+    """
     alone = {name for name in a.keys() ^ b.keys() if _is_zero(a.get(name, b.get(name)))}
     if alone:
         assumes[NO_GRADIENT] = None
@@ -294,7 +309,10 @@ def _is_zero(gradient: object) -> bool:
 def _relax_outputs(
     a: object, b: object, aliases_are_stable: bool, assumes: dict[str, None]
 ) -> tuple[object, object]:
-    """Return both outputs without accepted differences, which are added to `assumes`."""
+    """Return both outputs without their accepted differences; add assumptions to `assumes`.
+
+    Unless `aliases_are_stable`, the outputs' aliases differ between inputs and are removed.
+    """
     if isinstance(a, TensorValue) and isinstance(b, TensorValue):
         if b.requires_grad and not a.requires_grad:
             assumes[NEW_GRADIENT] = None

@@ -86,7 +86,10 @@ def change_buffers(program: Program, factor: float, summand: float) -> None:
 
 
 def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:
-    """Return a copy of `calls` with `change` applied to its tensors, or to tensor number `only`."""
+    """Return a copy of `calls` with `change` applied to its tensors.
+
+    With `only`, it is applied to one tensor, the one with this number, counted from 0.
+    """
     numbers = iter(range(1_000_000))
 
     def transform_leaf(leaf: object) -> object:

@@ -68,16 +68,16 @@ def prove(
     both: bool = False,
     memo: RunMemo | None = None,
 ) -> Proof:
-    """Prove that the program behaves with `texts` (by file) as it does with `base`.
+    """Prove that the program behaves with edited `texts` (by file) as with those of `base`.
 
-    Both run in eager, isolated, on the user's inputs and on variants that reach both branches of
-    the conditions `tests` (positions in `base`), with and without a backward. Outputs, gradients,
-    state, exceptions, printed text, log records, warnings and random numbers are compared. Then
-    the new code runs under torch.compile, with `inductor` under Inductor too, and is compared with
-    its own eager run. With `numbers` a 0-d tensor may replace a scalar. Unless `strict`, derived
-    inputs on which an operator of the original raises are skipped. What is `exempt` may change: see
-    `Rewrite.exempts`. With `both` the proof fails unless both branches were reached. Runs
-    that `memo` holds are not repeated.
+    Files that either lacks are as on disk. Both run in eager, isolated, on the user's inputs and on
+    variants that reach both branches of the conditions `tests` (positions in `base`), with and
+    without a backward. Outputs, gradients, state, exceptions, printed text, log records, warnings
+    and random numbers are compared. Then the new code runs under torch.compile, with `inductor`
+    under Inductor too, and is compared with its own eager run. With `numbers`, a 0-d tensor may
+    replace a scalar. Unless `strict`, variants on which an operator of the original raises are
+    skipped. `exempt` holds what may change (`Rewrite.exempts`). With `both`, the proof fails unless
+    both branches were reached. Runs that `memo` holds are not repeated.
     """
     base, memo = base or {}, memo or RunMemo()
     limit = time.monotonic() + seconds
@@ -201,9 +201,9 @@ def share_failure(one: Check, other: Check) -> bool:
 
 
 def _explore_variants(
-    subject: Program, tests: Sequence[Position], special: bool, limit: float, strict: bool
+    subject: Program, tests: Sequence[Position], special: bool, deadline: float, strict: bool
 ) -> RecordedRun:
-    """Run the original on the user's inputs, and on variants that take other branches."""
+    """Run the original on the user's inputs and on variants; see `prove`, `input_variants`."""
     run = RecordedRun(sides={index: set() for index in range(len(tests))})
     before = snapshot(subject.objects())
     edits, tapes = _recording_edits(tests)
@@ -240,7 +240,7 @@ def _explore_variants(
                     if asked.raised == behaviour.raised:  # else the program accepts no gradients
                         run.behaviours[case] = asked
             enough = len(run.behaviours) >= 3 * CHOSEN or (is_settled() and number > CHOSEN)
-            half = time.monotonic() - start > max(2.0, (limit - start) / 4)
+            half = time.monotonic() - start > max(2.0, (deadline - start) / 4)
             if enough or half:
                 break
         for change in _BUFFER_CHANGES if has_float_buffers(subject) else ():
@@ -259,7 +259,7 @@ def _run_inputs(
     *,
     fullgraph: bool = False,
 ) -> RecordedRun:
-    """Run the program on these inputs, in eager or compiled for a backend."""
+    """Run `cases` of `input_variants`, compiled for `backend` or, if it is None, in eager."""
     run = RecordedRun()
     before = snapshot(subject.objects())
     for case in cases:
@@ -276,7 +276,7 @@ def _record_case(
     *,
     fullgraph: bool = False,
 ) -> Behaviour:
-    """Run the program on one proof input, in eager or compiled, and record its behaviour."""
+    """Record a run of one of `input_variants`, compiled for `backend` (None: in eager)."""
     first, calls = subject.calls[: subject.eager_calls], subject.calls[subject.eager_calls :]
     variants = input_variants(calls, special=special)
     calls = (*copy_calls(first), *next(itertools.islice(variants, case.number, None)))
@@ -350,7 +350,7 @@ def _run_proof_job(
 def _run_perturbed(
     subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: ProofInput
 ) -> Behaviour | None:
-    """Return the behaviour of the original on inputs perturbed by one ulp."""
+    """Return what the original does on inputs perturbed by one ulp; None if the run failed."""
     near = replace(case, perturbed=True)
     with override_program(subject.target, base):
         ran = _run_proof_job(subject, seconds, lambda: _run_inputs(subject, [near], special, None))
