@@ -167,8 +167,9 @@ def _minify_case(
     """Return the result for `case`; this process must be safe to fork.
 
     `place` is the path of the journal and the id of the reduction, `log` the file for tracebacks of
-    reducers that fail, `deadline` the end of the budget in `time.monotonic` seconds, and
-    `call_text` the program as the user's file makes it.
+    reducers that fail, and `deadline` the end of the budget in `time.monotonic` seconds. `source`
+    is the program's source code from the user, and `call_text` that from the file that calls
+    `minify`; each is None if there is none.
     """
     journal = Journal(*place)
     with closing(journal), options.sandbox() as sandbox:
@@ -201,7 +202,8 @@ def _run_reduction(
 ) -> Minified:
     """Return the result of the reduction, run in a child unless this process is one already.
 
-    `kept` is the path of the journal, for the error message.
+    `source` is the program's source code if the user gave it, and `kept` the path of the journal,
+    for the error message.
     """
 
     def job(emit: Emit) -> Minified:
@@ -262,8 +264,9 @@ def _script_path(out: str | os.PathLike[str] | None) -> Path:
 def _journal_path(path: Path, chosen: bool, name: str) -> Path:
     """Return the path of the journal, for a script at `path`.
 
-    It is beside the script if the user has chosen that path. Else it is a file in the temporary
-    folder, whose name the same call finds again.
+    If the user has chosen `path`, the journal is beside it. Otherwise it is in the temporary
+    folder. Its file name contains `name`, the id of the reduction, so that the same call finds it
+    again.
     """
     if chosen:
         return path.with_suffix(".journal")

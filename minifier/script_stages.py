@@ -179,7 +179,7 @@ def _failing_text(reduction: Reduction, text: str | None) -> str | None:
 
 
 def _run_text(reduction: Reduction, text: str) -> Report:
-    """Return the report on a text on the failing rung alone."""
+    """Return the report on a program's source code from a run on the failing rung only."""
     candidate = replace(source_candidate(reduction, text), rungs=(reduction.rung,))
     return reduction.oracle.report(candidate).result()
 

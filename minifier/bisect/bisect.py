@@ -250,9 +250,9 @@ def run_where_forks_are_safe(
 
 
 def _known_elsewhere(rung: Rung) -> Rung:
-    """Return a rung that another process can use.
+    """Return `rung` so that another process can use it.
 
-    A backend that is registered only in this process is passed as a function, not by its name.
+    The name of a backend that is registered only in this process is replaced by its function.
     """
     if isinstance(rung.backend, str) and is_local_backend(rung.backend):
         return replace(rung, backend=find_backend(rung.backend))
@@ -299,7 +299,10 @@ class SandboxOptions:
 
 
 def _preload_inductor() -> str:
-    """Load Inductor; raise FullgraphError if it cannot build a kernel."""
+    """Load Inductor by compiling a tiny function; return `preload_folder()`.
+
+    Raises FullgraphError if Inductor cannot build a kernel.
+    """
     try:
         return preload_inductor()
     except Exception as error:
@@ -311,7 +314,10 @@ def _preload_inductor() -> str:
 
 
 def _parse_kind(name: str | None) -> Kind | None:
-    """Return the kind of failure that the user named; raise FullgraphError for unknown ones."""
+    """Return the kind of failure that the user named; None if the user named none.
+
+    Raises FullgraphError for an unknown name.
+    """
     if name is None:
         return None
     looked_for = (Kind.BREAK, Kind.RECOMPILE, Kind.SLOW)

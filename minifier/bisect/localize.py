@@ -26,11 +26,10 @@ from fullgraph.minifier.rungs.ladder_run import expect_failure, rung_of
 
 
 def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Oracle) -> Bisection:
-    """Return `found` with the faulty part of its rung and the shortest failing prefix.
+    """Return `found` with the faulty part of its rung and a graph's shortest failing prefix.
 
-    The prefix is cut from the first graph that fails without the rest of the program. The faulty
-    part is searched in the prefix, which compiles faster, or in the whole program if no graph fails
-    alone.
+    The graph is the first that fails without the rest of the program. The faulty part is searched
+    for in the prefix, which compiles faster, or in the whole program if no graph fails alone.
     """
     assert found.failure is not None
     reduction = Reduction(case, rungs, rung_of(rungs, found.failure), oracle)

@@ -99,7 +99,11 @@ class Blocks:
 
 
 def _context_expression(kind: str, node: fx.Node, write: Write) -> ast.expr:
-    """Return the context manager of a block, such as `torch.autocast("cpu")`."""
+    """Return the context manager of a block, such as `torch.autocast("cpu")`.
+
+    `kind` is "inference", "sdpa" or "autocast". `node` is the call that opens the block; `write`
+    returns the expression of one of its arguments.
+    """
     if kind == "inference":
         return syntax.call(syntax.path("torch.inference_mode"), [], {})
     if kind == "sdpa":
@@ -119,7 +123,7 @@ def _grad_mode(on: bool) -> ast.expr:
 
 
 def _without_empty_blocks(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the statements without `with` blocks that have an empty body."""
+    """Return `body` after removing every `with` block that has no statements left."""
     kept = []
     for statement in body:
         if isinstance(statement, ast.With):

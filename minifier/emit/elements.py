@@ -62,21 +62,23 @@ class Form:
         return self.then(".requires_grad_()")
 
 
-def shortest_form(tensor: torch.Tensor, budget: int) -> Form:
+def shortest_form(tensor: torch.Tensor, max_list_chars: int) -> Form:
     """Return the shortest form of a contiguous, strided CPU tensor without autograd history.
 
-    A list of elements longer than `budget` characters is used only if it is shorter than the packed
+    A list of more than `max_list_chars` characters is used only if it is shorter than the packed
     bytes.
     """
     if not tensor.dim():
-        for form in _listed_forms(tensor, budget):
+        for form in _listed_forms(tensor, max_list_chars):
             if _reproduces(form, tensor):
                 return form
     found = [form for form in _regular_forms(tensor) if _reproduces(form, tensor)]
     if not found:
         found = list(_patched_form(tensor))
     if tensor.numel() <= _MOST_LISTED:
-        found += [form for form in _listed_forms(tensor, budget) if _reproduces(form, tensor)]
+        found += [
+            form for form in _listed_forms(tensor, max_list_chars) if _reproduces(form, tensor)
+        ]
     if not found:
         found = [pack_bytes(tensor)]
         if tensor.numel() <= _MOST_LISTED:
@@ -92,7 +94,7 @@ def _reproduces(form: Form, tensor: torch.Tensor) -> bool:
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
-    """Return whether two contiguous tensors have the same dtype, shape and bits."""
+    """Return whether two contiguous tensors have the same dtype, shape and bits; False for None."""
     return (
         other is not None
         and one.dtype == other.dtype
@@ -104,7 +106,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
 def evaluate_text(text: str) -> torch.Tensor | None:
     """Return the tensor that an expression evaluates to; None if it raises or is no tensor.
 
-    It sees `torch`, `base64` and `zlib` and runs under torch's default modes and dtype.
+    The expression can use `torch`, `base64` and `zlib`; torch's default modes and dtype are set.
     """
     names = {"torch": torch, "base64": base64, "zlib": zlib}
     default = torch.get_default_dtype()
@@ -122,12 +124,12 @@ def evaluate_text(text: str) -> torch.Tensor | None:
 
 
 def shape_arguments(shape: tuple[int, ...] | torch.Size) -> str:
-    """Return a shape as the arguments of `torch.zeros` or `reshape`."""
+    """Return a shape as source of arguments: "2, 3" for `torch.zeros(2, 3)`, "()" for a scalar."""
     return ", ".join(map(str, shape)) if shape else "()"
 
 
 def dtype_argument(dtype: torch.dtype, implied: torch.dtype) -> str:
-    """Return ", dtype=…", or "" where the factory implies the dtype."""
+    """Return ", dtype=…"; "" if `dtype` is `implied`, the one that the call has by default."""
     return "" if dtype == implied else f", dtype={dtype}"
 
 
@@ -135,7 +137,7 @@ def dtype_argument(dtype: torch.dtype, implied: torch.dtype) -> str:
 
 
 def _regular_forms(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield short forms that may equal `tensor`, exactly or in all but a few elements."""
+    """Yield regular forms, such as `arange(6)`, that may equal `tensor` in all or most elements."""
     if not tensor.numel():
         yield _factory_call("zeros", tensor)
         return
@@ -154,7 +156,7 @@ def _factory_call(name: str, tensor: torch.Tensor) -> Form:
 
 
 def _constant_forms(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield forms of tensors whose elements are all equal: zeros, ones, full."""
+    """Yield `zeros`, `ones` and `full` calls that may equal `tensor`."""
     yield _factory_call("zeros", tensor)
     yield _factory_call("ones", tensor)
     flat = tensor.reshape(-1)
@@ -166,7 +168,7 @@ def _constant_forms(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _identity_forms(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield `torch.eye` with the shape of `tensor` if that is a matrix."""
+    """Yield `torch.eye(…)` with the shape of `tensor`; nothing if `tensor` is no matrix."""
     if tensor.dim() == 2 and tensor.numel() > 1:
         rows, columns = tensor.shape
         shape = str(rows) if rows == columns else f"{rows}, {columns}"
@@ -259,7 +261,7 @@ def _same_along(tensor: torch.Tensor, axis: int) -> bool:
 
 
 def _random_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield calls of `randn` and `rand` with a likely seed, which may equal `tensor`."""
+    """Yield `randn` and `rand` calls with likely seeds, one of which may equal `tensor`."""
     if not tensor.dtype.is_floating_point or tensor.numel() < 3:
         return
     rest = dtype_argument(tensor.dtype, torch.float32)
@@ -273,7 +275,7 @@ def _random_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _patched_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield a regular form with one value filled in at a few places by `index_fill`."""
+    """Yield regular forms in which `index_fill` gives a few elements one other value."""
     for form, at in _nearly_regular_forms(tensor):
         flat = tensor.reshape(-1)
         values = flat[at]
@@ -288,9 +290,10 @@ def _patched_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def find_patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
-    """Return a regular form for a variable `name`, and the assignments that make it `tensor`.
+    """Return a regular form for the variable `name`, and statements that make it `tensor`.
 
-    None if a regular form already equals `tensor`, or if none is nearly equal.
+    The statements assign single elements: "x[3] = 7". None if a regular form already equals
+    `tensor`, or if none is nearly equal.
     """
     if any(_reproduces(form, tensor) for form in _regular_forms(tensor)):
         return None
@@ -308,7 +311,7 @@ def find_patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | No
 
 
 def _nearly_regular_forms(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
-    """Yield regular forms that differ from `tensor` in a few elements, with their flat indices."""
+    """Yield (regular form, flat indices of the few elements in which it differs from `tensor`)."""
     width = tensor.element_size()
     if tensor.numel() <= 2 * _MOST_PATCHED:
         return
@@ -345,7 +348,7 @@ def _listed_forms(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
 
 
 def _nested_list(texts: list[str], shape: tuple[int, ...]) -> str:
-    """Return the texts of elements as nested lists of the shape `shape`."""
+    """Return nested lists as source: "[[1, 2], [3, 4]]" for four texts and the shape (2, 2)."""
     if not shape:
         return texts[0]
     if not shape[0]:
@@ -388,7 +391,7 @@ def _has_numpy() -> bool:
 
 
 def _implied_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype that `torch.tensor` infers for a list of numbers of this kind."""
+    """Return the dtype that `torch.tensor` infers for a list of elements of a `dtype` tensor."""
     if dtype.is_complex:
         return torch.complex64
     if dtype.is_floating_point:

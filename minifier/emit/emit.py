@@ -55,10 +55,10 @@ def _known_outputs(graph: fx.GraphModule, knowledge: KnownValues) -> list[object
 
 
 def _loss_expression(returned: Sequence[object], outputs: int | None) -> str:
-    """Return the scalar on which `backward` is called, with `{}` for the result.
+    """Return the expression on which `backward` is called, with `{}` for the result: "{}.sum()".
 
-    `returned` are the graph's results and `outputs` their number, None if they are no tuple. "" if
-    no result requires grad.
+    `returned` are the values that the graph returns. `outputs` is 1 if it returns a tensor, the
+    length of a tuple, None for anything else. "" if no returned value requires grad.
     """
     tensors = [value for value in returned if isinstance(value, torch.Tensor)]
     if len(tensors) == len(returned) and not any(value.requires_grad for value in tensors):
@@ -78,7 +78,7 @@ def _tightest_tolerance(returned: Sequence[object]) -> Tolerance:
 
 
 def active_modes_source() -> tuple[str, ...]:
-    """Return the modes that are on in this thread, as source of context managers."""
+    """Return the modes that are on in this thread, as source: "torch.no_grad()"."""
     found = []
     if torch.is_inference_mode_enabled():
         found.append("torch.inference_mode()")

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 import torch
 
 from fullgraph.minifier.emit.elements import find_patches, shape_arguments
-from fullgraph.minifier.emit.literals import BUDGET, literal, memory_of, skipped_before
+from fullgraph.minifier.emit.literals import MAX_LIST_CHARS, literal, memory_of, skipped_before
 from fullgraph.minifier.emit.program_text import Unwritable
 
 
-def assign_inputs(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
+def assign_inputs(values: Mapping[str, object], *, max_list_chars: int = MAX_LIST_CHARS) -> str:
     """Return statements that assign each value to its name: tensors, numbers, strings, generators.
 
-    Tensors that overlap in memory are written as views of one. `budget` is as in `literal`. Raises
-    Unwritable.
+    Tensors that overlap in memory are written as views of one. `max_list_chars` is as in
+    `literal`. Raises Unwritable.
     """
     lines: list[str] = []
     named: dict[int, str] = {}
@@ -26,7 +26,7 @@ def assign_inputs(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
     names = {id(value): name for name, value in reversed(list(values.items()))}
     for name, value in values.items():
         if not isinstance(value, torch.Tensor):
-            lines += _assignments(name, value, budget)
+            lines += _assignments(name, value, max_list_chars)
             continue
         place = _address_of(value)
         if place in groups and place not in roots:
@@ -34,7 +34,7 @@ def assign_inputs(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
             named[id(root)] = names.get(id(root)) or _unused_name(
                 "memory", {*values, *named.values()}
             )
-            lines += _assignments(named[id(root)], root, budget)
+            lines += _assignments(named[id(root)], root, max_list_chars)
         if id(value) in named:
             if named[id(value)] != name:
                 lines.append(f"{name} = {named[id(value)]}")
@@ -44,17 +44,17 @@ def assign_inputs(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
             root = roots[place]
             lines.append(f"{name} = {_view_expression(value, root, named[id(root)])}")
         else:
-            lines += _assignments(name, value, budget)
+            lines += _assignments(name, value, max_list_chars)
     return "\n".join(lines)
 
 
-def _assignments(name: str, value: object, budget: int) -> list[str]:
-    """Return the statements that assign `value` to `name`. Raises Unwritable."""
+def _assignments(name: str, value: object, max_list_chars: int) -> list[str]:
+    """Return the statements that assign `value` to the variable `name`. Raises Unwritable."""
     if isinstance(value, torch.Generator):
         return [f"{name} = {_generator_literal(value)}"]
     if not isinstance(value, torch.Tensor):
         return [f"{name} = {_plain_literal(value)}"]
-    text = literal(value, budget=budget)
+    text = literal(value, max_list_chars=max_list_chars)
     if ".index_fill(" in text and type(value) is torch.Tensor and value.is_leaf:
         found = find_patches(name, value.detach()) if value.is_contiguous() else None
         if found is not None:
@@ -106,7 +106,10 @@ def _address_of(tensor: torch.Tensor) -> int:
 
 
 def _overlapping_groups(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch.Tensor]]:
-    """Return the tensors with one storage of which some overlap, by the storage's address."""
+    """Return the groups of tensors that share a storage, by its address.
+
+    A group in which no two tensors overlap is left out.
+    """
     places: dict[int, dict[int, torch.Tensor]] = {}
     for tensor in tensors:
         if place := _address_of(tensor):
@@ -126,13 +129,16 @@ def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _memory_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the first element of the storage that a tensor covers, and the one after the last."""
+    """Return the range of storage elements that a tensor covers, as (begin, end)."""
     begin = int(tensor.storage_offset())
     return begin, begin + memory_of(tensor, 0).numel()
 
 
 def _root_of(group: list[torch.Tensor]) -> torch.Tensor:
-    """Return a tensor of which all of `group` are views: one of them, or their memory as 1-d."""
+    """Return one tensor, of `group` or a new 1-d one, of which all of `group` are views.
+
+    Raises Unwritable if they have several dtypes.
+    """
     if len({(t.dtype, t.is_conj(), t.is_neg()) for t in group}) > 1:
         raise Unwritable("Inputs that share memory under two dtypes cannot be written.")
     begin = min(_memory_range(tensor)[0] for tensor in group)
@@ -145,7 +151,7 @@ def _root_of(group: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _view_expression(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
-    """Return an expression for `tensor` as a view of `root`, whose variable is `name`."""
+    """Return source for `tensor` as a view of `root`, whose variable is `name`: "x[1:]"."""
     detached = root.requires_grad and (tensor.is_leaf or not tensor.requires_grad)
     text = name + next(
         suffix

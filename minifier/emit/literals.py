@@ -16,7 +16,7 @@ from fullgraph.minifier.emit.elements import (
 )
 from fullgraph.minifier.emit.program_text import Unwritable
 
-BUDGET = 400
+MAX_LIST_CHARS = 400
 """Default length in characters of a list of numbers, beyond which packed bytes may replace it."""
 
 _ALIGNMENT = 64
@@ -31,13 +31,13 @@ _COMPRESSED: dict[torch.layout, tuple[str, str, str]] = {
 """Of each compressed layout: the part of its names, and the methods of its two index tensors."""
 
 
-def literal(tensor: torch.Tensor, *, budget: int = BUDGET) -> str:
+def literal(tensor: torch.Tensor, *, max_list_chars: int = MAX_LIST_CHARS) -> str:
     """Return an expression that reproduces `tensor` exactly. Raises Unwritable.
 
-    It uses torch and the modules that `imports` returns. A list of numbers longer than `budget`
-    characters becomes packed bytes if those are shorter.
+    It uses torch and the modules that `imports` returns. A list of numbers that has more than
+    `max_list_chars` characters becomes packed bytes if those are shorter.
     """
-    return _checked_form(tensor, budget).text
+    return _checked_form(tensor, max_list_chars).text
 
 
 def imports(text: str) -> tuple[str, ...]:
@@ -105,11 +105,11 @@ def _component_tensors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return (plain.to_dense(),)
 
 
-def _checked_form(tensor: torch.Tensor, budget: int) -> Form:
-    """Return the first form that evaluates to the same tensor; raise Unwritable if none does."""
+def _checked_form(tensor: torch.Tensor, max_list_chars: int) -> Form:
+    """Return the first form that evaluates to exactly `tensor`; raise Unwritable if none does."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not tensor.is_nested:
         raise Unwritable(f"A {type(tensor).__name__} cannot be written as Python source.")
-    for form in _forms_with_autograd(tensor, budget):
+    for form in _forms_with_autograd(tensor, max_list_chars):
         again = evaluate_text(form.text)
         if again is not None and is_same_tensor(tensor, again):
             return form
@@ -117,9 +117,9 @@ def _checked_form(tensor: torch.Tensor, budget: int) -> Form:
     raise Unwritable(f"This tensor cannot be written as Python source: {what}.")
 
 
-def _forms_with_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+def _forms_with_autograd(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
     """Yield forms of a tensor with its autograd state: leaf, Parameter, or non-leaf."""
-    for form in _forms_without_autograd(tensor.detach(), budget):
+    for form in _forms_without_autograd(tensor.detach(), max_list_chars):
         if isinstance(tensor, torch.nn.Parameter):
             grad = "" if tensor.requires_grad else ", requires_grad=False"
             yield Form(f"torch.nn.Parameter({form.text}{grad}", factory=False)
@@ -132,64 +132,66 @@ def _forms_with_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
             yield form.requiring_grad().then(f".expand({shape_arguments(tensor.shape)})")
 
 
-def _forms_without_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+def _forms_without_autograd(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
     """Yield forms of a tensor that requires no grad."""
     shape, dtype = shape_arguments(tensor.shape), dtype_argument(tensor.dtype, torch.float32)
     if tensor._is_zerotensor():
         zeros = Form(f"torch._efficientzerotensor(({shape},){dtype}").on(tensor.device)
         yield zeros if tensor.dim() else Form(f"torch._efficientzerotensor((){dtype}")
     elif tensor.is_nested:
-        yield _nested_form(tensor, budget)
+        yield _nested_form(tensor, max_list_chars)
     elif tensor.is_quantized:
-        yield from _quantized_forms(tensor, budget)
+        yield from _quantized_forms(tensor, max_list_chars)
     elif tensor.layout is torch.sparse_coo or tensor.layout in _COMPRESSED:
-        yield from _sparse_forms(tensor, budget)
+        yield from _sparse_forms(tensor, max_list_chars)
     elif tensor.layout is not torch.strided:
-        yield shortest_form(tensor.to_dense().contiguous(), budget).then(".to_mkldnn()")
+        yield shortest_form(tensor.to_dense().contiguous(), max_list_chars).then(".to_mkldnn()")
     elif tensor.device.type == "meta":
         yield Form(f"torch.empty({shape}{dtype}").on(tensor.device)
         stride = tuple(tensor.stride())
         yield Form(f"torch.empty_strided({tuple(tensor.shape)}, {stride}{dtype}").on(tensor.device)
     elif tensor.is_neg():
-        for form in _forms_without_autograd(torch._neg_view(tensor), budget):
+        for form in _forms_without_autograd(torch._neg_view(tensor), max_list_chars):
             yield Form(f"torch._neg_view({form.text}", factory=False)
     elif tensor.is_conj():
-        yield from (form.then(".conj()") for form in _forms_without_autograd(tensor.conj(), budget))
+        yield from (
+            form.then(".conj()") for form in _forms_without_autograd(tensor.conj(), max_list_chars)
+        )
     else:
-        yield from _strided_form(tensor, budget)
+        yield from _strided_form(tensor, max_list_chars)
 
 
-def _strided_form(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+def _strided_form(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
     """Yield forms of a strided tensor: its elements, then calls that give its memory layout."""
     shape, stride = tuple(tensor.shape), tuple(tensor.stride())
     skipped = skipped_before(tensor)
     if not skipped:
         for base, text in _arrangements(tensor):
-            form = _content_form(base, budget, tensor.device).then(text)
+            form = _content_form(base, max_list_chars, tensor.device).then(text)
             if _has_same_strides(tensor, form.text):
                 yield form
                 break
     elif tensor.is_contiguous():
         flat = memory_of(tensor, skipped).contiguous()
-        form = _content_form(flat, budget, tensor.device).then(f"[{skipped}:]")
+        form = _content_form(flat, max_list_chars, tensor.device).then(f"[{skipped}:]")
         yield form if tensor.dim() == 1 else form.then(f".view({shape_arguments(shape)})")
     if not skipped and _is_dense(tensor):
-        content = _content_form(tensor.contiguous(), budget, torch.device("cpu"))
+        content = _content_form(tensor.contiguous(), max_list_chars, torch.device("cpu"))
         rest = dtype_argument(tensor.dtype, torch.float32)
         made = Form(f"torch.empty_strided({shape}, {stride}{rest}").on(tensor.device)
         yield made.then(f".copy_({content.text})")
     start = f", {skipped}" if skipped else ""
-    region = _content_form(memory_of(tensor, skipped).contiguous(), budget, tensor.device)
+    region = _content_form(memory_of(tensor, skipped).contiguous(), max_list_chars, tensor.device)
     yield region.then(f".as_strided({shape}, {stride}{start})")
 
 
-def _content_form(content: torch.Tensor, budget: int, device: torch.device) -> Form:
-    """Return the shortest form of the contiguous tensor `content`, made on `device`."""
-    return shortest_form(content.cpu(), budget).on(device)
+def _content_form(content: torch.Tensor, max_list_chars: int, device: torch.device) -> Form:
+    """Return the shortest form that makes a tensor equal to contiguous `content` on `device`."""
+    return shortest_form(content.cpu(), max_list_chars).on(device)
 
 
 def skipped_before(tensor: torch.Tensor) -> int:
-    """Return how many storage elements must precede a tensor to give it the same alignment."""
+    """Return the storage offset, in elements, that gives a copy of a tensor the same alignment."""
     if not tensor.numel():
         return 0
     width = tensor.element_size()
@@ -198,7 +200,7 @@ def skipped_before(tensor: torch.Tensor) -> int:
 
 
 def memory_of(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
-    """Return the memory that a tensor covers, and `skipped` elements before it, as 1-d."""
+    """Return a 1-d view of the memory that a tensor covers and of `skipped` elements before it."""
     if not tensor.numel():
         return tensor.new_empty(0)
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
@@ -206,7 +208,7 @@ def memory_of(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Return whether every element has memory of its own."""
+    """Return whether no two elements of a tensor share memory; there may be gaps."""
     reach = 1
     for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if length > 1 and stride < reach:
@@ -216,7 +218,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _arrangements(tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
-    """Yield contiguous tensors, each with the text of calls that may turn it into `tensor`."""
+    """Yield contiguous tensors, each with method calls, ".t()", that may turn it into `tensor`."""
     shape, stride = tuple(tensor.shape), tensor.stride()
     if tensor.is_contiguous():
         yield tensor, ""
@@ -253,21 +255,23 @@ def _permutation_call(order: list[int]) -> str:
 
 
 def _has_same_strides(tensor: torch.Tensor, text: str) -> bool:
-    """Return whether source evaluates to a tensor with the shape and strides of `tensor`."""
+    """Return whether the expression `text` gives a tensor with `tensor`'s shape and strides."""
     again = evaluate_text(text)
     return again is not None and again.shape == tensor.shape and again.stride() == tensor.stride()
 
 
-def _nested_form(tensor: torch.Tensor, budget: int) -> Form:
+def _nested_form(tensor: torch.Tensor, max_list_chars: int) -> Form:
     """Return a nested tensor as a list of its components."""
-    parts = ", ".join(literal(part, budget=budget) for part in _component_tensors(tensor))
+    parts = ", ".join(
+        literal(part, max_list_chars=max_list_chars) for part in _component_tensors(tensor)
+    )
     layout = ", layout=torch.jagged" if tensor.layout is torch.jagged else ""
     return Form(f"torch.nested.nested_tensor([{parts}]{layout}").on(tensor.device)
 
 
-def _quantized_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+def _quantized_forms(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
     """Yield forms that quantize the dequantized elements of a tensor."""
-    content = shortest_form(tensor.dequantize().contiguous(), budget).text
+    content = shortest_form(tensor.dequantize().contiguous(), max_list_chars).text
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         how = f"{tensor.q_scale()!r}, {tensor.q_zero_point()}"
         name = "quantize_per_tensor"
@@ -283,17 +287,17 @@ def _quantized_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
         yield form.then(f".as_strided({tuple(tensor.shape)}, {tuple(tensor.stride())})")
 
 
-def _sparse_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+def _sparse_forms(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
     """Yield forms of a sparse tensor: converted from dense, or built from its components."""
     parts = _component_tensors(tensor)
     coo = tensor.layout is torch.sparse_coo
-    dense = shortest_form(tensor.to_dense().cpu().contiguous(), budget).on(tensor.device)
+    dense = shortest_form(tensor.to_dense().cpu().contiguous(), max_list_chars).on(tensor.device)
     if coo:
         yield dense.then(".to_sparse()")
     elif tensor.dim() == 2 and tensor.layout in (torch.sparse_csr, torch.sparse_csc):
         yield dense.then(f".to_sparse_{_COMPRESSED[tensor.layout][0]}()")
     name = "coo" if coo else _COMPRESSED[tensor.layout][0]
-    content = ", ".join(literal(part, budget=budget) for part in parts)
+    content = ", ".join(literal(part, max_list_chars=max_list_chars) for part in parts)
     made = Form(f"torch.sparse_{name}_tensor({content}, {tuple(tensor.shape)}", factory=False)
     yield made
     if coo:

@@ -28,7 +28,7 @@ class Shared:
 
 
 class NodeWriter(ABC):
-    """Interface of a function's writer, for the writers of single nodes."""
+    """Interface of `Writer` for the functions that write single nodes."""
 
     shared: Shared
     names: Names

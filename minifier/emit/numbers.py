@@ -35,7 +35,10 @@ def spell_numbers(flat: torch.Tensor) -> list[str]:
 
 
 def plain_number(value: Any, dtype: torch.dtype) -> str:
-    """Return a number as source, without a decimal point if it is whole and small."""
+    """Return a number as source, without a decimal point if it is whole and below a million.
+
+    Other numbers are written with the digits that a tensor of `dtype` needs.
+    """
     if float(value).is_integer() and abs(value) < 1e6:
         return str(int(value))
     return spell_numbers(torch.tensor([value], dtype=dtype))[0]
@@ -50,7 +53,7 @@ def _special_value(value: float) -> str:
 
 
 def _spell_float(text: str) -> str:
-    """Return the text of a float as Python writes it: 1.0, 3e38, 1e-05."""
+    """Return the text of a float in Python's style: "1.0" for "1", "3e38" for "3e+38"."""
     text = text.replace("e+", "e")
     return text if any(mark in text for mark in ".e") else f"{text}.0"
 

@@ -46,7 +46,10 @@ def collect_kernel_sources(function: Callable[..., object]) -> tuple[dict[str, s
 def _collect_function(
     function: Callable[..., object], texts: dict[str, str], imports: set[str]
 ) -> None:
-    """Add a function's source to `texts`, after the globals that it uses; add to `imports`."""
+    """Add the source of a function to `texts`, after that of the globals that it uses.
+
+    If a global can be imported, its import line is added to `imports` instead. Raises Unwritable.
+    """
     try:
         text = textwrap.dedent(inspect.getsource(function)).strip()
         tree = ast.parse(text)

@@ -110,7 +110,10 @@ def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.F
 
 
 def operation(function: Callable[..., object], args: list[ast.expr]) -> ast.expr | None:
-    """Return a call of a function of module `operator` as an operator; None for other functions."""
+    """Return the operator for a function of module `operator`: `a + b` for `add` and two `args`.
+
+    None for other functions.
+    """
     title = function.__name__
     if len(args) == 2 and title in BINARY:
         return ast.BinOp(args[0], BINARY[title](), args[1])
@@ -258,7 +261,10 @@ def text(tree: ast.AST) -> str:
 
 
 def fold_line(line: str) -> str:
-    """Return a line of more than 100 characters with the arguments of its longest call below it."""
+    """Return a line as several lines if it has more than 100 characters.
+
+    It is broken after the bracket that opens its longest call, and between the arguments.
+    """
     if len(line) <= _WIDTH:
         return line
     try:
@@ -311,7 +317,7 @@ def _use_double_quotes(line: str) -> str:
 
 
 def _drop_tuple_parentheses(line: str) -> str:
-    """Return `return a, b` for `return (a, b)`; also drop them in assignment targets."""
+    """Return `return a, b` for `return (a, b)`, and any other line unchanged."""
     found = re.fullmatch(r"(\s*return )\((.+, .+)\)", line)
     if found is None:
         return line

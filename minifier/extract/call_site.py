@@ -39,7 +39,7 @@ def text_of_call(frame: FrameType) -> str | None:
 
 
 def _find_call(source: Source, frame: FrameType) -> ast.Call | None:
-    """Return the call expression at which `frame` currently is."""
+    """Return the call expression that `frame` is executing; None if it is not found."""
     where = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     for node in source.parents:
         if isinstance(node, ast.Call):
@@ -87,9 +87,10 @@ def _write(source: Source, call: ast.Call, arguments: tuple[str, str], frame: Fr
 
 
 def _statements_before(source: Source, call: ast.Call, scope: ast.AST | None) -> Iterator[ast.stmt]:
-    """Yield the statements before the call in `scope`, a function, and in the blocks around it.
+    """Yield the statements before the call in its block and in the blocks around it.
 
-    None is the module; only blocks inside its statements count.
+    `scope` is the function in which the search ends. If it is None, the call is at the top level,
+    and only blocks inside top-level statements, such as `if`, are searched.
     """
     path = [call, *source.ancestors(call)]
     if scope is not None:
@@ -108,7 +109,8 @@ def _module_statements(
 ) -> Iterator[ast.stmt]:
     """Yield the top-level statements that ran before the call, without imports of user code.
 
-    `outer` is the statement that contains the call, `function` the function around it.
+    `outer` is the statement that contains the call, `function` the function around it, and `names`
+    are the module's globals.
     """
     called = getattr(function, "name", None)
     for statement in source.tree.body:
@@ -125,7 +127,10 @@ def _module_statements(
 
 
 def _imports_of_user(statement: ast.stmt, names: dict[str, object]) -> bool:
-    """Return whether a statement imports user code, or from `__future__`."""
+    """Return whether a statement imports user code or imports from `__future__`.
+
+    `names` are the module's globals.
+    """
     if isinstance(statement, ast.ImportFrom):
         package = str(names.get("__package__") or "").split(".")
         outside = package[: len(package) - statement.level + 1] if statement.level else []

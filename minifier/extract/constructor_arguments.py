@@ -107,7 +107,10 @@ def _parameter_options(value: object, parameter: inspect.Parameter) -> Sequence[
 
 
 def _combinations(options: Sequence[Sequence[object]], total: int) -> Iterator[tuple[object, ...]]:
-    """Yield the combinations of one option per parameter whose positions add up to `total`."""
+    """Yield tuples of one option per parameter.
+
+    The positions of the options, each in the list of its parameter, add up to `total`.
+    """
     if not options:
         if total == 0:
             yield ()
@@ -224,7 +227,10 @@ def structure_of(value: object) -> object:
 
 
 def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
-    """Return the attributes that a constructor sets, with values that `==` can compare."""
+    """Return the attributes that a constructor sets, with values that `==` can compare.
+
+    `held` are all attributes of the object.
+    """
     return {
         name: _comparable_value(each)
         for name, each in held.items()
@@ -235,7 +241,10 @@ def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
 
 
 def _comparable_value(value: object, depth: int = 0) -> object:
-    """Return `value` in a form that `==` can compare; its type if there is no such form."""
+    """Return `value` in a form that `==` can compare; its type if there is no such form.
+
+    `depth` counts the containers around it; a value too deep inside is replaced by its type.
+    """
     if depth > _DEPTH:
         return type(value)
     if has_type(value, tuple, list, deque):
@@ -252,7 +261,10 @@ def _comparable_value(value: object, depth: int = 0) -> object:
 
 
 def _comparable_function(function: FunctionType, depth: int) -> object:
-    """Return a function's code, defaults and closure in a form that `==` can compare."""
+    """Return a function's code, defaults and closure in a form that `==` can compare.
+
+    `depth` is as in `_comparable_value`.
+    """
     cells = [cell for cell in function.__closure__ or () if not _is_empty(cell)]
     held = [cell.cell_contents for cell in cells]
     return function.__code__, _comparable_value([function.__defaults__, *held], depth)

@@ -60,7 +60,11 @@ def _write(
     exact: bool,
     shared: SharedObjects | None,
 ) -> str:
-    """Return the source for `roots` (target, args, kwargs); `shared` objects become variables."""
+    """Return source with a `build()` that returns `roots`: the target, args and kwargs.
+
+    With `exact`, weights and inputs keep their values; else they are random. Each of the `shared`
+    objects becomes a variable.
+    """
     flat, cyclic = False, dict[int, object]()
     while True:
         writer = _BuildWriter(exact, shared, flat, cyclic)
@@ -74,7 +78,7 @@ def _write(
 
 
 def _sharing_of(text: str) -> frozenset[frozenset[str]] | None:
-    """Return the places of the shared objects in a text's program; None if it cannot run."""
+    """Return the paths of each shared object in a text's program; None if it cannot run."""
 
     def run(_: object) -> frozenset[frozenset[str]]:
         """Return the places of the shared objects, in a child process."""
@@ -105,7 +109,8 @@ def from_file(path: str, name: str = "build") -> str:
     """Return a file's text with a `build()` for the object called `name` in it.
 
     The object is a function called `build_…`, or a module, class or function whose inputs are
-    `NAME_inputs`, `inputs` or the inputs from the file's own `build()`. Raises FullgraphError.
+    `NAME_inputs`, `inputs` or the inputs from the file's own `build()`. Raises FullgraphError if
+    the file has no such name or no inputs.
     """
     text = Path(path).read_text()
     kinds = _assigned_names(ast.parse(text))
@@ -346,7 +351,7 @@ _CONTENT = tuple(_PLAIN_COPY)[:7]
 
 
 def _is_rebuildable(kind: type) -> bool:
-    """Return whether the state of a class's objects is all in attributes, which can be assigned."""
+    """Return whether objects of a class keep their state in attributes that source can assign."""
     return "__dict__" in dir(kind) or any("__slots__" in vars(base) for base in kind.__mro__[:-1])
 
 
@@ -362,7 +367,7 @@ def _shared_modules(module: nn.Module) -> set[int]:
 
 
 def _mode_statements(module: nn.Module) -> list[str]:
-    """Return statements that set modes unlike the parent's, with `{}` for the module."""
+    """Return statements, "{}.….train(False)", for submodules in another mode than their parent."""
     found = []
     modes = {"": module.training}
     for path, child in module.named_modules():
@@ -374,7 +379,7 @@ def _mode_statements(module: nn.Module) -> list[str]:
 
 
 def _freeze_statements(module: nn.Module) -> list[str]:
-    """Return statements for the parameters that do not require grad, with `{}` for the module."""
+    """Return statements that freeze parameters as in `module`, with `{}` for the module."""
     frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
     floating = [p for p in module.parameters() if p.is_floating_point()]
     if frozen and len(frozen) == len(floating):
@@ -383,7 +388,7 @@ def _freeze_statements(module: nn.Module) -> list[str]:
 
 
 def _value_statements(module: nn.Module) -> list[str]:
-    """Return statements that set the values of parameters and buffers, with `{}` for the module."""
+    """Return statements that set parameters and buffers to their values, `{}` for the module."""
     named: list[tuple[str, str, torch.Tensor]] = [
         *(("parameter", *one) for one in module.named_parameters()),
         *(("buffer", *one) for one in module.named_buffers()),

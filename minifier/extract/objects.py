@@ -260,7 +260,7 @@ def _layout_call(tensor: torch.Tensor) -> str | None:
 
 
 def _integer_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the smallest and largest random integer for a tensor: its own bounds, and 0."""
+    """Return (lowest, highest) integer to draw: the range of `tensor`, extended to contain 0."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.device.type == "meta":
         return 0, 1
     if not tensor.numel():

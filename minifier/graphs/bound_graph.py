@@ -295,8 +295,8 @@ class _PartBuilder:
 def _as_input(value: torch.Tensor, written: bool) -> torch.Tensor:
     """Return a result as a graph input, which requires grad if the result did.
 
-    With `written`, because the graph writes to it, the input is not a leaf: autograd forbids writes
-    to leaves.
+    With `written`, the graph writes to the input, so it is not a leaf: autograd forbids writes to
+    leaves.
     """
     fresh = value.detach()
     if not value.requires_grad:

@@ -68,7 +68,10 @@ def target_name(target: object) -> str:
 
 
 def _describe_nodes(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
-    """Return one line of text for each node, with the content of the attributes that it uses."""
+    """Return one line of text for each node, with the content of the attributes that it uses.
+
+    `places` is as in `describe_value`.
+    """
     assert isinstance(module, GraphModule)
     names = {node: f"%{index}" for index, node in enumerate(module.graph.nodes)}
     lines = []
@@ -84,7 +87,10 @@ def _describe_nodes(module: torch.nn.Module, places: dict[int, int]) -> list[str
 
 
 def _describe_attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> str:
-    """Return the content of an attribute of the module as text."""
+    """Return the content of the module's attribute at `path` as text.
+
+    `places` is as in `describe_value`.
+    """
     thing: object = module
     for name in path.split("."):
         thing = getattr(thing, name)
@@ -117,7 +123,10 @@ def _describe_argument(value: object, names: Mapping[Node, str]) -> str:
 
 
 def _describe_memory(tensor: torch.Tensor, places: dict[int, int]) -> list[object]:
-    """Return the number of a tensor's storage in `places`, and its offset; [] if it has none."""
+    """Return [number of a tensor's storage in `places`, offset]; [] without storage.
+
+    A storage that is not in `places` is added with the next number.
+    """
     if tensor.layout is not torch.strided or tensor._is_zerotensor() or not tensor.numel():
         return []
     try:

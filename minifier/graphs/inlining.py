@@ -21,7 +21,7 @@ _RUNS_BODY = {
 
 
 def inlinable_calls(graph: BoundGraph) -> list[Node]:
-    """Return the calls that can be replaced by their body: checkpoints, regions, branches."""
+    """Return the calls that can be replaced by the graph they run: checkpoints, regions, `cond`."""
     return [node for node in graph.calls if _body_and_operands(graph, node) is not None]
 
 

@@ -32,8 +32,8 @@ class KnownValues:
 def find_known_values(graph: fx.GraphModule, inputs: Sequence[object]) -> KnownValues:
     """Return the values of a graph's nodes in an eager run.
 
-    If it cannot run in this process, no values are known, and whether it writes to inputs is judged
-    from the names of its operators.
+    If the graph cannot run in this process, no values are known; whether it writes to its inputs is
+    then judged from the names of its operators.
     """
     placeholders = graph.graph.find_nodes(op="placeholder")
     try:

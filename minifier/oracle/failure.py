@@ -93,8 +93,9 @@ def failure_of_exception(rung: str, exception: BaseException) -> Failure:
 def failure_of_difference(rung: str, found: Mismatch) -> Failure:
     """Return the failure for a result that differs from eager's.
 
-    Its signature consists of the aspect that differs; for dtypes, layouts and types also of both
-    values, and for the keys of a changed container of whether one is missing.
+    Its signature is the aspect that differs, such as "stride". For a dtype, layout, type or
+    `requires_grad`, it also has both values. For the keys of a container that the program changes,
+    it also says whether a key is missing or left over.
     """
     pair: tuple[str, ...] = ()
     if found.aspect in ("dtype", "layout", "requires_grad", "type"):
@@ -106,7 +107,7 @@ def failure_of_difference(rung: str, found: Mismatch) -> Failure:
 
 
 def unwrap_exception(exception: BaseException) -> BaseException:
-    """Return the innermost exception of those in which Dynamo and backends wrap an exception."""
+    """Return the original exception, without those in which Dynamo and backends wrapped it."""
     while True:
         inner = getattr(exception, "inner_exception", None)
         if not isinstance(inner, BaseException) or inner is exception:

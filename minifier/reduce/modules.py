@@ -181,7 +181,10 @@ def _keep_first(plan: ModulePlan, path: str, count: int) -> list[ModulePlan]:
 def _replace(
     problem: Problem[ModulePlan], recorded: ModuleRecording, level: Sequence[str], kind: StubKind
 ) -> None:
-    """Replace as many of the modules `level`, of one depth, as possible by stubs of one kind."""
+    """Replace as many modules as possible by stubs of one kind.
+
+    `level` has the paths of the modules at one depth of the module tree.
+    """
     base = problem.current
     paths = [path for path in level if not base.touches(path)]
     if kind is StubKind.IDENTITY:

@@ -21,7 +21,7 @@ _TOLD = 120
 
 
 class OnProgress(Protocol):
-    """Callback for progress: the phase, the size at its start and now, and a script writer."""
+    """Callback for progress: the phase, the size before it and now, and what writes the script."""
 
     def __call__(
         self, phase: str, before: int, now: int, write: Callable[[], str] | None = None

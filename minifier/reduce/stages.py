@@ -84,9 +84,9 @@ def find_smallest_graph(reduction: Reduction) -> Reduced | None:
 
 @contextmanager
 def tolerate_errors(reduction: Reduction, reducer: str) -> Iterator[None]:
-    """Catch an exception of a reducer in the block, and note it; `reducer` is its name.
+    """Catch an exception that a reducer raises in the block, and note it; `reducer` is its name.
 
-    What it had reduced before is kept. OutOfBudget is raised.
+    What the reducer had removed before is kept. OutOfBudget is not caught.
     """
     try:
         yield
@@ -97,10 +97,10 @@ def tolerate_errors(reduction: Reduction, reducer: str) -> Iterator[None]:
 
 
 def _find_problem(reduction: Reduction) -> Problem[BoundGraph] | None:
-    """Return the problem of reducing a graph that fails alone, each time; None if no graph does.
+    """Return the problem of reducing a graph that fails alone; None if no graph does.
 
-    Dynamo's graphs with torch.func transforms come last, because AOTAutograd's graphs have the
-    transforms already applied.
+    Raises ReductionRefused if the program does not fail each time. Dynamo's graphs with torch.func
+    transforms come last, because AOTAutograd's graphs have the transforms already applied.
     """
     levels = list(reduction.possible)
     while levels:
@@ -118,10 +118,10 @@ def _find_problem(reduction: Reduction) -> Problem[BoundGraph] | None:
 def _find_failing_problem(
     reduction: Reduction, graphs: Sequence[BoundGraph]
 ) -> Problem[BoundGraph] | None:
-    """Return the problem of the first graph that fails, or of single calls if there is one graph.
+    """Return the problem of reducing a graph that fails alone; None if none does.
 
-    Single calls are tried first: a whole graph takes longer, and so does the check that the program
-    fails each time. None if nothing fails.
+    If there is only one graph, single calls of it are tried first: a whole graph takes longer, and
+    so does the check that the program fails each time. Then the first graph that fails is chosen.
     """
     found = _isolate_failing_calls(reduction, graphs[0]) if len(graphs) == 1 else None
     if found is not None:

@@ -61,7 +61,10 @@ def take_most(
 def _bisect_chunks(
     stack: Sequence[list[S]], weight: Callable[[S], float]
 ) -> Iterator[tuple[list[S], list[list[S]]]]:
-    """Yield (chunk to try, chunks that remain if it is taken), until one is taken."""
+    """Yield (chunk to try, chunks left if it is taken); the caller stops when it takes one.
+
+    The last chunk of `stack` comes first. The halves of a chunk follow it.
+    """
     left = list(stack)
     while left:
         chunk = left.pop()

@@ -78,7 +78,7 @@ def _inline_build(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _returns_early(body: list[ast.stmt]) -> bool:
-    """Return whether a `return` occurs in the statements of a function."""
+    """Return whether `body`, statements of a function, contains a `return` of that function."""
     for node in body:
         if isinstance(node, ast.Return):
             return True
@@ -161,7 +161,7 @@ def _lambda_to_def(function: ast.Lambda) -> ast.stmt:
 def _input_statements(
     inputs: ast.expr, facts: ProgramFacts, taken: set[str]
 ) -> tuple[list[str], list[str], dict[str, str]]:
-    """Return statements that assign the inputs, the call's arguments, and the inputs' variables.
+    """Return (statements that assign the inputs, the call's arguments, the inputs' variables).
 
     The variables are by the inputs' names in results, such as "input[2]". `taken` are names that
     are used already.

@@ -43,7 +43,10 @@ def _assign_setting(name: str, value: object, sources: Sources) -> str:
 
 
 def sources_beside(program: ProgramText) -> Sources:
-    """Return empty definitions for settings, which avoid the names that the program uses."""
+    """Return a collection, still empty, for the definitions that settings need.
+
+    It does not define names that the call of the program uses.
+    """
     sources = Sources(lambda value: Spelling(sources.name).of(value))
     for argument in (program.target, *program.arguments):
         name = argument.partition("=")[2] or argument.lstrip("*")

@@ -73,7 +73,7 @@ def _writes_to_closure(function: ast.FunctionDef, free: set[str]) -> Iterator[st
 
 
 def _free_variables(table: symtable.SymbolTable) -> dict[int, set[str]]:
-    """Return the free variables of each function, by its first line."""
+    """Return the free variables of each function, by the number of the function's first line."""
     found: dict[int, set[str]] = {}
     for inner in table.get_children():
         found |= _free_variables(inner)

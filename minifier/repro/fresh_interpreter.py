@@ -116,9 +116,9 @@ def run(
 ) -> ScriptRun:
     """Run a script in a fresh interpreter, for at most `seconds`.
 
-    `backend` replaces the one that the script names; "none" disables compilation. `environment` is
-    added to the variables of this process, of which those that change what a script does are
-    removed. No compiled graph comes from a cache.
+    `backend` replaces the script's own; "none" disables compilation. `environment` is added to the
+    variables of this process, without those that change what a script does. No compiled graph comes
+    from a cache.
     """
     start = time.monotonic()
     variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)}
@@ -298,8 +298,8 @@ def _controls_of(backend: str) -> list[str]:
 def passes_controls(text: str, seconds: float) -> bool:
     """Return whether a script passes without compilation and one rung below, in forks.
 
-    A fork gets an empty folder, and the modes and settings of a fresh interpreter. It is faster
-    than one, but inherits more, such as registered operators; so a failure has to be checked again.
+    A fork gets an empty folder, fresh modes and settings. It is faster than a fresh interpreter,
+    but inherits more, such as registered operators, so a failure has to be checked again.
     """
     backend = backend_of(text)
     return backend is not None and all(

@@ -88,10 +88,11 @@ def issue(found: CheckedScript) -> str:
 
 
 def subjects(text: str, backend: str, ran: ScriptRun | None = None) -> tuple[str, ...]:
-    """Return what a title names: the operators of a script.
+    """Return what a title names: operators of a script, or Python constructs if Dynamo fails.
 
-    Of a failure in Dynamo, the Python constructs that it models, if the script has any. If torch
-    underlines the expression at which it raised, only those in it, and transforms."""
+    If torch underlines the expression at which it raised, only names in that expression, and
+    transforms.
+    """
     names = (python_constructs(text) if backend == "eager" else ()) or operators(text)
     code = _user_code(ran.output) if ran is not None else ""
     names = tuple(n for n in names if is_transform(n) or n.rpartition(".")[2] in code) or names
@@ -111,7 +112,7 @@ def _user_code(output: str) -> str:
 def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str = "") -> str:
     """Return the title of an issue: what fails, and with which operators or constructs.
 
-    `names` are these, and `text` is the script.
+    `names` are the operators or constructs, and `text` is the script.
     """
     *most, last = [*names[:3], *(["others"] if len(names) > 3 else [])] or [""]
     what = " and ".join(filter(None, (", ".join(most), last)))
@@ -206,12 +207,12 @@ def _compared_element(text: str) -> str:
 
 
 def _result_of(text: str) -> str:
-    """Return the result whose metadata a script compares, in words."""
+    """Return what a script compares, in words: "the result" or "the squeezed result"."""
     return "the squeezed result" if "squeeze().stride()" in text else "the result"
 
 
 def _noun_of(check: ScriptCheck) -> str:
-    """Return the aspect that differs as a noun."""
+    """Return the aspect that differs as a noun: "strides" for "stride"."""
     return {"stride": "strides", "keys": "structure"}.get(check.aspect, check.aspect)
 
 
@@ -245,10 +246,11 @@ def _name_stage(backend: str, outcomes: Mapping[str, str], text: str) -> str:
 
 
 def describe_culprit(culprit: Culprit, ops_aten: int) -> str:
-    """Return a sentence on the part without which the failure disappears; "" if it is no cause.
+    """Return a sentence on the part without which the failure disappears; "" if in doubt.
 
-    An operator whose lowering is disabled runs as an ATen kernel, and is not fused with others. In
-    a graph of several operators, the fusion may be the cause instead, so no lowering is named.
+    `ops_aten` is the number of operators in the ATen graph. An operator whose lowering is disabled
+    runs as an ATen kernel, and is not fused with others. In a graph of several operators, the
+    fusion may be the cause instead, so no lowering is named.
     """
     if culprit.number is None:
         return f"With `{culprit.what.removesuffix(' fixes it')}` it passes."

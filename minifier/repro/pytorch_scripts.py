@@ -156,7 +156,11 @@ def _make_loaded(
     environment: Mapping[str, str],
     kernels: KernelTable,
 ) -> Loaded:
-    """Return the contents of a script, from its `run_repro` call and its inputs."""
+    """Return the contents of a script, from its `run_repro` call and its inputs.
+
+    `notes` are sentences for the user. `wanted`, `environment` and `kernels` are the settings,
+    environment variables and Triton kernels that the script sets.
+    """
     options, dynamo = call.options, call.level == "dynamo"
     accuracy = bool(options.get("accuracy"))
     if dynamo and accuracy:
@@ -320,7 +324,11 @@ def _random_constants(tree: ast.Module, module: torch.nn.Module) -> list[str]:
 def _input_notes(
     found: ReproInputs, call: ReproCall, folder: str | None, constants: list[str]
 ) -> Iterator[str]:
-    """Yield a sentence for each way in which the inputs differ from those of the failure."""
+    """Yield a sentence for each way in which the inputs differ from those of the failure.
+
+    `folder` is that of the saved inputs; `constants` are the parameters and buffers that the script
+    fills with random numbers.
+    """
     rule = "random numbers, and zeros where they are integers"
     if found.lost:
         where = folder or call.options.get("save_dir")

@@ -191,7 +191,7 @@ def _unused_names(kind: str, taken: set[str]) -> Iterator[str]:
 
 
 class _Definitions(cst.CSTVisitor):
-    """Visitor that collects the names that a script binds, and those that other code uses, too."""
+    """Visitor that collects the names that a script binds, and the names that other code knows."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -89,7 +89,10 @@ def inline_passed_functions(tree: SourceTree) -> list[TreeEdit]:
 def _write_where_passed(
     tree: SourceTree, function: cst.FunctionDef, name: str, value: cst.BaseExpression
 ) -> Iterator[TreeEdit]:
-    """Yield the edit that writes a lambda where a function is passed as an argument."""
+    """Yield the edit that writes a lambda where a function is passed as an argument.
+
+    `name` is the function's name and `value` what it returns.
+    """
     _, *uses = mentions(tree, tree.module, name)
     if len(uses) == 1 and isinstance(tree.parents[uses[0]], cst.Arg) and tree.function(uses[0]):
         new: cst.BaseExpression = cst.Lambda(function.params, value)

@@ -50,7 +50,7 @@ def compare_input_gradient(tree: SourceTree) -> list[TreeEdit]:
 
 
 def pass_parameter(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to pass a parameter of the model as an argument instead."""
+    """Propose to make a parameter of the model an argument of its `forward` instead."""
     found = []
     for line in tree.module.body:
         made = _NEW.fullmatch(tree.code(line).strip())

@@ -71,7 +71,7 @@ def name_parameters(tree: SourceTree) -> list[TreeEdit]:
 
 
 def strip_underscores(tree: SourceTree) -> list[TreeEdit]:
-    """Propose function names without the underscore at their end, if they are unused."""
+    """Propose function names without the underscores at their end, if the new names are unused."""
     return list(_without_underscores(tree))
 
 

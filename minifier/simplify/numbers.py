@@ -40,7 +40,10 @@ def fill_empty_tensors(tree: SourceTree) -> list[TreeEdit]:
 
 
 def compare_all_strides(tree: SourceTree) -> list[TreeEdit]:
-    """Propose size 2 in place of 1 in new tensors, so that strides need no squeezing."""
+    """Propose size 2 in place of 1 in new tensors, and to compare strides without `squeeze()`.
+
+    Strides of axes of size 1 do not matter, so the script squeezes the results.
+    """
     lines = tree.module.body[-2:]
     if len(lines) < 2 or tree.code(lines[0]).strip() != _SQUEEZED:
         return []
@@ -52,7 +55,7 @@ def compare_all_strides(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _resized(tree: SourceTree, size: str) -> Iterator[Changes]:
-    """Yield for each call that makes a tensor the changes of sizes equal to `size` into 2."""
+    """Yield, for each call that makes a tensor, the changes that write 2 for each size `size`."""
     for call in tree.nodes_of_kind(cst.Call):
         name = tree.code(call.func).rpartition(".")
         if name[0] != "torch" or name[2] not in _MADE:

@@ -23,7 +23,7 @@ _BASE_CONSTRUCTOR = "super().__init__()"
 
 
 def dissolve_objects(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `self.size` for `self.cache.size`, where `cache` only holds its attributes."""
+    """Propose `self.size` for `self.cache.size` if `self.cache` is only used for its attributes."""
     found = []
     for kind in tree.nodes_of_kind(cst.ClassDef):
         sets = _attributes_set(tree, kind)
@@ -76,9 +76,9 @@ def methods_to_functions(tree: SourceTree) -> list[TreeEdit]:
 def state_to_parameters(tree: SourceTree) -> list[TreeEdit]:
     """Propose a function for a class whose constructor only makes plain objects.
 
-    They become parameters of the function, and are made anew where an object of the class was:
-    by the constructor's statements, in a function of their own if they are more than
-    assignments."""
+    The objects become parameters of the function. Where an object of the class was made, the
+    constructor's statements make them; if these are more than assignments, a new function does.
+    """
     found = []
     for kind in tree.nodes_of_kind(cst.ClassDef):
         methods = {
@@ -137,7 +137,10 @@ def _with_parameters(
 
 
 def _use_with_state(tree: SourceTree, use: cst.CSTNode, name: str, state: Sequence[str]) -> Changes:
-    """Return the changes of a call of the object, compiled or not, or of a read of its state."""
+    """Return the changes for one use of an object whose class becomes the function `name`.
+
+    A call of the object, compiled or not, passes `state` first; `obj.size` becomes `size`.
+    """
     parent = tree.parents[use]
     if isinstance(parent, cst.Attribute) and parent.attr.value in state:
         return {parent: replace_always(cst.Name(parent.attr.value))}
@@ -158,7 +161,7 @@ def _use_with_state(tree: SourceTree, use: cst.CSTNode, name: str, state: Sequen
 def _with_first_arguments(
     call: cst.Call, names: Sequence[str]
 ) -> Callable[[CurrentNode], Replacement]:
-    """Return the change that passes these variables first."""
+    """Return the change that passes the variables `names` as the first arguments of `call`."""
 
     def change(now: CurrentNode) -> Replacement:
         new = now(call)
@@ -225,7 +228,7 @@ def _constructions(tree: SourceTree, kind: cst.ClassDef) -> list[cst.Assign]:
 
 
 def _uses_of(tree: SourceTree, target: cst.BaseAssignTargetExpression) -> list[cst.CSTNode]:
-    """Return the mentions of a variable, or of an attribute of any object, by its name."""
+    """Return the mentions of a variable; for an attribute, those with its name on any object."""
     if isinstance(target, cst.Attribute):
         return [
             node
@@ -250,7 +253,7 @@ def _own_attributes_set(init: cst.FunctionDef) -> Iterator[str]:
 
 
 def _reads_only(tree: SourceTree, method: cst.FunctionDef, state: Container[str]) -> bool:
-    """Return whether a method uses its object only to reach these attributes."""
+    """Return whether a method uses its object only to reach the attributes `state`."""
     own = method.params.params[0].name.value
     for node in tree.inside(method.body):
         if isinstance(node, cst.Name) and node.value == own and not _is_attribute(tree, node):
@@ -261,7 +264,7 @@ def _reads_only(tree: SourceTree, method: cst.FunctionDef, state: Container[str]
 
 
 def _variables_of(method: cst.FunctionDef, state: Container[str]) -> _AsVariables:
-    """Return the transformer for the statements of a method."""
+    """Return the transformer that turns the attributes `state` into variables in a method."""
     return _AsVariables(method.params.params[0].name.value, state)
 
 
@@ -301,7 +304,7 @@ def _is_attribute(tree: SourceTree, node: cst.Name) -> bool:
 
 
 def _attribute_names(tree: SourceTree, without: Sequence[cst.CSTNode]) -> set[str]:
-    """Return the names of all attributes but those of these nodes and of objects' own ones."""
+    """Return the names of the attributes that a script reads, except at the nodes `without`."""
     known = {id(node) for node in without}
     return {
         node.attr.value

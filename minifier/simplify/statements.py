@@ -75,7 +75,7 @@ def return_last(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _last_lines(tree: SourceTree) -> list[cst.SimpleStatementLine]:
-    """Return the last statement of each function in which it is a simple statement."""
+    """Return the last statement of each function, unless it is a compound statement."""
     return [
         line
         for function in tree.nodes_of_kind(cst.FunctionDef)

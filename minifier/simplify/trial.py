@@ -36,8 +36,9 @@ def begin_trial(
     """Start a trial of a script in a forked child; return a function that waits for its result.
 
     The result is `check` with the values that this script shows. It is None unless the script
-    passes without compilation and one rung below, and then fails in the same way; any difference
-    counts as the same unless `strict`. `cache` is the folder for Inductor's output.
+    passes without compilation and one rung below, and then fails in the same way. Unless `strict`,
+    any difference between the compared values is the same way. `cache` is the folder for Inductor's
+    output.
     """
     folder = tempfile.mkdtemp(prefix="repro-")
     job = functools.partial(_try_in_child, text, folder, check.aspect)
@@ -56,7 +57,10 @@ def begin_trial(
 def _shown_failure(
     outcome: JobOutcome[None], check: ScriptCheck, strict: bool
 ) -> ScriptCheck | None:
-    """Return `check` with the values that a trial showed; None if it did not fail so."""
+    """Return `check` with the values that a trial showed; None if it failed in another way.
+
+    `strict` is as in `begin_trial`.
+    """
     if _PASSES_BELOW not in outcome.messages:
         return None
     failure = next((m for m in outcome.messages if isinstance(m, Failure)), None)
@@ -117,7 +121,8 @@ def _try_in_child(text: str, folder: str, aspect: str, emit: Emit) -> None:
 def _compared_values(text: str, names: dict[str, object], aspect: str) -> Mismatch | None:
     """Return the difference between the values that a script's last statement compares.
 
-    `names` are the script's variables. None if it cannot be found.
+    `names` are the script's variables, and `aspect` is the name of what `==` compares: "dtype".
+    None if the difference cannot be found.
     """
     found = compared_expressions(text)
     if found is None:

@@ -315,7 +315,7 @@ def _single_assignment(line: cst.CSTNode) -> tuple[str, cst.BaseExpression | Non
 
 
 def mentions(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Return the occurrences of a variable in a node, without attributes and keywords so named."""
+    """Return the mentions of the variable `name` in a node: not `x.name`, nor `f(name=1)`."""
     found = []
     for node in [scope, *tree.inside(scope)]:
         if isinstance(node, cst.Name) and node.value == name:

@@ -55,7 +55,11 @@ def _with_arguments(
 
 
 def _fewer_arguments(node: Node) -> Iterator[Arguments]:
-    """Yield the arguments of a call without keyword arguments, then without the last ones."""
+    """Yield versions of a call's arguments that have fewer of them.
+
+    First without all keyword arguments, then without each one, then with only the first positional
+    arguments.
+    """
     named = dict(node.kwargs)
     if len(named) > 1:
         yield node.args, {}
@@ -82,7 +86,7 @@ def _required_arguments(target: Any) -> int:
 
 
 def _literal_paths(node: Node) -> list[ArgumentPath]:
-    """Return the paths of the literals in a call for which there is a plainer one."""
+    """Return the paths of a call's literals that can be replaced by plainer ones."""
     return [
         path
         for path, value in leaf_paths((node.args, dict(node.kwargs)))

@@ -103,7 +103,7 @@ def _tensor_kind(node: Node) -> tuple[object, ...]:
 
 
 def _replace_nodes(body: GraphModule, substitutes: Mapping[Node, Node]) -> GraphModule:
-    """Return a copy of a body in which other nodes replace the keys of `substitutes`."""
+    """Return a copy of a body in which each key of `substitutes` is replaced by its value."""
     new = torch.fx.Graph()
     names: dict[Node, Any] = {}
     for node in body.graph.nodes:

@@ -86,9 +86,10 @@ def build_runnable(
 
 
 def shorten(problem: Problem[BoundGraph]) -> Node | None:
-    """Reduce to the shortest failing prefix; its outputs are its results that later calls use.
+    """Reduce to the shortest failing prefix, which returns those results that later calls use.
 
-    Returns the last operator call of the prefix, in the original graph; None if no call is needed.
+    Returns the last operator call of the prefix, in the original graph; None if the graph fails
+    without any call.
     """
     graph = problem.current
     steps = _operator_calls(graph)
@@ -105,7 +106,10 @@ def shorten(problem: Problem[BoundGraph]) -> Node | None:
 
 
 def _keep_nearest(problem: Problem[BoundGraph]) -> None:
-    """Keep the fewest calls that fail, nearest to the last one; other results become inputs."""
+    """Keep the fewest calls that fail: the last one, and those nearest to it in the data flow.
+
+    Results of other calls become inputs.
+    """
     graph = problem.current
     steps = _operator_calls(graph)
     if len(steps) < 2:
@@ -226,10 +230,10 @@ def without_calls(
 ) -> BoundGraph:
     """Return the graph without the calls `removed`; their users get another value.
 
-    That is the substitute in `removed`, or an input with the recorded value if it is None. If an
-    output is removed without substitute, the results from which it was computed are returned
-    instead. With `lift`, the results from which any removed call was computed are returned too, so
-    that they stay in the graph.
+    `removed` maps each call to the node whose value they get; None stands for a new input with the
+    recorded value. If an output is removed without such a node, the results from which it was
+    computed are returned instead. With `lift`, the results from which any removed call was computed
+    are returned too, so that they stay in the graph.
     """
     keep = [call for call in graph.calls if call not in removed]
     replacements = {
@@ -282,9 +286,9 @@ def _substitutes(graph: BoundGraph, node: Node, removed: Collection[Node] = ()) 
 
 
 def _tensor_arguments(graph: BoundGraph, node: Node) -> list[Node]:
-    """Return the tensor arguments of a call; they may replace its result in another shape.
+    """Return the tensor arguments of a call, which may replace its result.
 
-    [] if its result is used and is no tensor.
+    Their shapes may differ from that of the result. [] if the result is used and is no tensor.
     """
     values = graph.values()
     if node.users and not isinstance(values[node], torch.Tensor):

@@ -44,10 +44,10 @@ class _SuspectCall:
 
 
 def isolate_calls(problem: Problem[BoundGraph]) -> bool:
-    """Reduce to the calls that fail without the others, usually one; return whether there are any.
+    """Reduce to the calls that fail alone, usually one; return whether any call fails alone.
 
     Each call gets its recorded inputs. Of the calls with the same target and the same kinds of
-    arguments, one is tried. A candidate contains several calls.
+    arguments, only one is tried. One candidate runs several calls side by side.
     """
     graph = problem.current
     suspects = _rank_suspects(graph)
@@ -73,7 +73,7 @@ def isolate_calls(problem: Problem[BoundGraph]) -> bool:
 def _reported_call(
     problem: Problem[BoundGraph], group: Sequence[_SuspectCall]
 ) -> list[_SuspectCall]:
-    """Return the call of the group whose result is wrong in the oracle's report; [] if unknown."""
+    """Return the call of `group` whose result the oracle found wrong, as a list; [] if unknown."""
     found = re.match(r"output\[(\d+)\]", problem.where())
     if found is None or len(group) == 1:
         return []
@@ -105,9 +105,10 @@ def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
 
 
 def _runs_alone(graph: BoundGraph, node: Node) -> bool:
-    """Return whether a call runs on recorded inputs; otherwise its whole candidate would fail.
+    """Return whether a call can run on its recorded inputs.
 
-    A call that only reads its arguments always runs; autograd may forbid a write.
+    If it could not, the other calls of its candidate would not run either. A call that only reads
+    its arguments can always run; a write may be forbidden by autograd.
     """
     try:
         single = graph.subgraph([node], connected=False)
@@ -119,7 +120,11 @@ def _runs_alone(graph: BoundGraph, node: Node) -> bool:
 def _call_kind(
     graph: BoundGraph, node: Node, properties: Callable[[torch.Tensor], tuple[bool, ...]]
 ) -> object:
-    """Return a key for a call; of the calls with equal keys, one is tried."""
+    """Return a key for a call, from its target and arguments.
+
+    Of the calls with equal keys, only one is tried. `properties` returns what distinguishes two
+    tensors with equal metadata.
+    """
 
     def describe_argument(argument: object) -> object:
         """Return an argument in a form that `==` can compare."""

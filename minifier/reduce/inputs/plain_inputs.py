@@ -86,7 +86,7 @@ def _try_change(
 ) -> bool:
     """Apply `change` to the inputs numbered in `only` (None: all) if the graph still fails.
 
-    Returns whether it does. Equal inputs stay the same tensor.
+    Returns whether the change was kept. A tensor that is several inputs stays one tensor.
     """
     graph = problem.current
     made: dict[int, object] = {}
@@ -101,7 +101,11 @@ def _try_change(
 
 
 def _plainer_elements(value: object, number: int) -> list[str]:
-    """Return the names of the patterns that are plainer than the elements of an input."""
+    """Return the names of the element patterns that are plainer than the elements of an input.
+
+    `value` is the input and `number` its index. A name is one of `tensors.element_patterns`:
+    "zeros", "arange".
+    """
     if not isinstance(value, torch.Tensor) or not _has_elements(value):
         return []
     now = describe_value(value)
@@ -117,7 +121,11 @@ def _plainer_elements(value: object, number: int) -> list[str]:
 
 
 def _with_pattern(name: str, tensor: torch.Tensor, number: int) -> torch.Tensor:
-    """Return the tensor with the pattern `name`, or the tensor itself if that is no plainer."""
+    """Return `tensor` refilled with the element pattern `name`; unchanged if that is no plainer.
+
+    `number` is the index of the input. A name is one of `tensors.element_patterns`: "zeros",
+    "arange".
+    """
     if name not in _plainer_elements(tensor, number):
         return tensor
     made = _with_elements(tensor, dict(tensors.element_patterns(tensor, number))[name])

@@ -55,8 +55,8 @@ SizeChange = Callable[[int], int]
 def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> None:
     """Make sizes as small as the failure allows: all at once, then each size, then each axis.
 
-    At last, drop leading axes of size 1. With `repeated`, only the next smaller size is tried
-    first, because the others were tried in an earlier run.
+    Then drop leading axes of size 1. Set `repeated` if an earlier run has tried this: then the
+    sizes are not tried all at once, and a size stays unless the next smaller one fails, too.
     """
     graph = problem.current
     feasible = MetaCheck(graph)
@@ -105,7 +105,10 @@ def _size_literals(graph: BoundGraph) -> list[tuple[CallLiteral, int]]:
 
 
 def _shrink_size(problem: Problem[BoundGraph], size: int, repeated: bool) -> None:
-    """Replace one size by the smallest that fails, in all places."""
+    """Replace one size by the smallest that fails, in all places.
+
+    `repeated` is as in `shrink_sizes`.
+    """
     graph = problem.current
     if size not in _sizes(graph):
         return
@@ -137,7 +140,7 @@ def _shrink_size(problem: Problem[BoundGraph], size: int, repeated: bool) -> Non
 
 
 def _shrink_alone(problem: Problem[BoundGraph]) -> None:
-    """Shrink each axis to 1, although others of the same size stay."""
+    """Try size 1 for each axis by itself, leaving other axes of the same size as they are."""
     for place, _ in size_places(problem.current):
         graph = problem.current
         sizes = dict(size_places(graph))
@@ -146,7 +149,11 @@ def _shrink_alone(problem: Problem[BoundGraph]) -> None:
 
 
 def _drop_axes(problem: Problem[BoundGraph]) -> None:
-    """Drop leading axes of size 1, from all inputs or from one, all of them or one at a time."""
+    """Drop leading axes of size 1 until no more can be dropped.
+
+    Each time, all inputs are tried together and then each one alone. First all their leading axes
+    of size 1 go, then only one.
+    """
     while True:
         graph = problem.current
         flat = {number for number, value in enumerate(graph.inputs) if _first_ones(value)}
@@ -158,7 +165,10 @@ def _drop_axes(problem: Problem[BoundGraph]) -> None:
 
 
 def _first_ones(value: object) -> int:
-    """Return the number of leading axes of size 1, the last axis excluded; 0 for other inputs."""
+    """Return the number of leading axes of size 1, the last axis excluded.
+
+    0 for a value that is no tensor, and for a tensor of a special layout.
+    """
     if not isinstance(value, torch.Tensor) or not (is_plain(value) or value._is_zerotensor()):
         return 0
     shape = value.shape[:-1]
@@ -188,10 +198,10 @@ def _first_runnable(graphs: Iterator[BoundGraph], feasible: MetaCheck) -> Iterat
 def _resize_everywhere(
     graph: BoundGraph, change: SizeChange, written: SizeChange | None = None
 ) -> Iterator[BoundGraph]:
-    """Yield the graph with sizes changed in all inputs and in some literals.
+    """Yield the graph with `change` applied to the sizes of all inputs and to some literals.
 
-    The literals are those in lists, all, or none. `written` is the change for literals; None:
-    `change`.
+    First to the literals in lists, then to all literals, then to none. `written` replaces `change`
+    for literals unless it is None.
     """
     inputs = {place: new for place, old in size_places(graph) if (new := change(old)) != old}
     written = written or change

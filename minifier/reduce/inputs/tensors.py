@@ -67,7 +67,10 @@ def with_autograd_state(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor
 
 
 def crop(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
-    """Return a part of `tensor` that keeps a NaN or infinity, if it has one; None if impossible."""
+    """Return a part of `tensor` with this shape; None if such a tensor cannot be cut.
+
+    If the tensor has a NaN or infinity, the part has one, too.
+    """
     with suppress(RuntimeError, NotImplementedError), torch.no_grad():
         whole = tensor.detach()
         if tensor.layout in _SPARSE:
@@ -95,7 +98,10 @@ def _window(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 
 def _is_dense(tensor: torch.Tensor, one_place: Sequence[int]) -> bool:
-    """Return whether a tensor's elements have no gaps, without regard to the axes `one_place`."""
+    """Return whether a tensor's elements have no gaps between them in memory.
+
+    The axes `one_place` are ignored: all elements along them have the same address.
+    """
     axes = [axis for axis in range(tensor.dim()) if axis not in one_place]
     last = sum((tensor.shape[axis] - 1) * tensor.stride(axis) for axis in axes)
     count = 1
@@ -213,7 +219,7 @@ def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[st
 
 
 def _special(elements: torch.Tensor) -> list[float]:
-    """Return the special values among the elements: infinities, NaN, the largest above `LARGE`."""
+    """Return the special values among the elements: infinities, NaN, the largest over `LARGE`."""
     if not elements.is_floating_point() or not elements.numel():
         return []
     wide = elements.double()

@@ -52,9 +52,9 @@ def single_integers(tree: SourceTree) -> list[TreeEdit]:
 def equal_numbers(
     kind: type[cst.Integer] | type[cst.Float], text: str, above: float | None = None
 ) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that writes `text` for all numbers of one value, one edit per value.
+    """Return a proposer that replaces all numbers of one value by `text`, one edit per value.
 
-    It considers values greater than `above`; None: all but 0 and 1.
+    It considers the numbers of class `kind` that are greater than `above`; None: all but 0 and 1.
     """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:

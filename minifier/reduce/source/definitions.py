@@ -215,7 +215,11 @@ def _argument_for(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
 def _entry_inputs(
     tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None, index: int
 ) -> list[cst.BaseElement]:
-    """Return the input of `build()` for a parameter; [] if `build()` does not call `function`."""
+    """Return the input in `build()` for the parameter at `index` of `function`, as a list.
+
+    `kind` is the class if `function` is a method. [] if `build()` does not return this function, or
+    an object of this class, as the model.
+    """
     for node in tree.nodes_of_kind(cst.Return):
         outer = tree.function(node)
         if outer is None or outer.name.value != "build" or not isinstance(node.value, cst.Tuple):
@@ -240,7 +244,10 @@ def function_name(tree: SourceTree, kind: cst.ClassDef) -> str:
 
 
 def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) -> TreeEdit | None:
-    """Return the edit that replaces a class by its method; None if the class has other uses."""
+    """Return the edit that replaces a class by its method.
+
+    None if the script uses the class in any other way than by calling it.
+    """
     name = function_name(tree, kind)
     drop = 0 if _is_static(method) else 1
     plain = method.with_changes(
@@ -261,7 +268,7 @@ def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) 
 
 
 def _whole_use(tree: SourceTree, call: cst.Call, method: str) -> cst.CSTNode:
-    """Return the call `K(…)` with the `.eval()`, `.train()` or method name after it."""
+    """Return the longest expression of `K(…)` with `.eval()`, `.train()` or `.method` after it."""
     node: cst.CSTNode = call
     while True:
         parent = tree.parents[node]

@@ -254,7 +254,10 @@ def _is_made(tree: SourceTree, node: Expression) -> bool:
 
 
 def _ones_text(tensor: Metadata) -> str:
-    """Return source for a tensor of ones, zeros for integers; "" for arrays and other devices."""
+    """Return source for a tensor of ones, or of zeros if its dtype is an integer one.
+
+    "" for an array, and for a tensor that is not on the CPU.
+    """
     kind, dtype, shape, device = tensor
     if kind != "Tensor" or device != "cpu":
         return ""

@@ -33,7 +33,10 @@ def focus_on_callee(search: ProposalSearch) -> None:
 
 
 def _call_alone(text: str, called: RecordedCall) -> str | None:
-    """Return the text with `called` as its entry point; None if it is already."""
+    """Return the text with `called` as its entry point.
+
+    None if that is the entry point already, or if the text has none.
+    """
     before = find_entry(ast.parse(text))
     if before is not None and ast.unparse(before.model) == called.model:
         return None

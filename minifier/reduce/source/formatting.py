@@ -30,8 +30,8 @@ def normalize(text: str) -> str:
 def drop_unbound(text: str, before: NameUses) -> str | None:
     """Return an edited text without the statements whose names the edit left unbound.
 
-    `before` are the names of the text before the edit. None if `text` is invalid Python, or if its
-    entry point reads such a name.
+    `before` are the names of the text before the edit. None if `text` is invalid Python, or if the
+    entry point would have to go, too.
     """
     while True:
         try:

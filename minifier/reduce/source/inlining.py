@@ -72,7 +72,7 @@ def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_functions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a function's body in place of its call, if that is the value of a statement."""
+    """Propose a function's body in place of a statement whose value is a call of the function."""
     found = []
     for call in tree.nodes_of_kind(cst.Call):
         function = _called_function(tree, call)
@@ -131,7 +131,10 @@ def _names_defined(line: cst.CSTNode) -> Iterator[str]:
 
 
 def _single_statement(line: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the first simple statement of a line; None for compound statements."""
+    """Return the first simple statement of a line, `x = 1` in `x = 1; y = 2`.
+
+    None for compound statements.
+    """
     return line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
 
 
@@ -217,7 +220,7 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
 
 
 def _receiver_of(call: cst.Call, function: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
-    """Return what stands for `self` in the body of a method that is called: `x` of `x.method()`."""
+    """Return {"self": x} for a call `x.method()`; {} if the call is not of a method."""
     if not isinstance(call.func, cst.Attribute) or not function.params.params:
         return {}
     return {function.params.params[0].name.value: call.func.value}
@@ -226,7 +229,7 @@ def _receiver_of(call: cst.Call, function: cst.FunctionDef) -> dict[str, cst.Bas
 def _bind_arguments(
     tree: SourceTree, call: cst.Call, function: cst.FunctionDef
 ) -> dict[str, cst.BaseExpression] | None:
-    """Return the argument of each parameter by name; None if the call does not show it."""
+    """Return the argument of each parameter by name; None if the call does not show them all."""
     params = function.params
     if params.kwonly_params or params.star_kwarg or isinstance(params.star_arg, cst.Param):
         return None
@@ -275,7 +278,7 @@ def substitute_names(
 
 
 def visit_all(nodes: Iterable[cst.CSTNode], change: cst.CSTTransformer) -> list[cst.CSTNode]:
-    """Return these nodes as a transformer that removes none leaves them."""
+    """Return the nodes after `change` has visited them; `change` must not remove any of them."""
     visited = [node.visit(change) for node in nodes]
     return [node for node in visited if isinstance(node, cst.CSTNode)]
 

@@ -56,7 +56,8 @@ class ObservedRun:
 def observe_text(text: str) -> ObservedRun:
     """Run a text's program on its inputs in eager, in a child, and return what it recorded.
 
-    If that fails, functions with decorators are not instrumented: some decorators read the source.
+    If that fails, it runs again with nothing recorded in functions that have decorators: some
+    decorators read the source. The result is empty if that fails, too.
     """
     for decorated in (True, False):
         outcome = run_isolated(lambda say, d=decorated: _run(text, d), seconds=SECONDS)  # type: ignore[misc]
@@ -66,7 +67,10 @@ def observe_text(text: str) -> ObservedRun:
 
 
 def _run(text: str, decorated: bool) -> ObservedRun:
-    """Run an instrumented text in this process; functions with decorators only if `decorated`."""
+    """Run a text in this process with code that records, and return what it recorded.
+
+    Functions with decorators get such code only if `decorated` is True.
+    """
     torch.set_num_threads(1)
     watch = _RunRecorder(text)
     tree = ast.parse(text)

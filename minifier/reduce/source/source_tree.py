@@ -176,7 +176,10 @@ def strip_last_comma(node: cst.CSTNode) -> cst.CSTNode:
 
 
 def remove_node(node: cst.CSTNode, size: int = 1) -> TreeEdit:
-    """Return the edit that removes a statement, argument, element or decorator."""
+    """Return the edit that removes a statement, argument, element or decorator.
+
+    `size` is the weight of the edit where a list of edits is split into halves.
+    """
     return TreeEdit({node: lambda now: cst.RemoveFromParent()}, size)
 
 
@@ -188,7 +191,10 @@ def replace_always(new: Replacement) -> Callable[[CurrentNode], Replacement]:
 def replace_expression(
     tree: SourceTree, node: cst.BaseExpression, text: str, size: int = 1
 ) -> TreeEdit:
-    """Return the edit that replaces `node` by the expression `text`."""
+    """Return the edit that replaces `node` by the expression `text`.
+
+    `size` is as in `remove_node`.
+    """
     new = cst.parse_expression(text)
     return TreeEdit({node: lambda now: parenthesize(tree, node, new)}, size)
 

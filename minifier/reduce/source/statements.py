@@ -85,7 +85,7 @@ def _parts_of(node: cst.BaseSmallStatement) -> Iterator[cst.BaseExpression]:
 
 
 def remove_unexecuted(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that removes the statements in functions that were not executed."""
+    """Return a proposer that removes the unexecuted statements of functions."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         """Propose the removal of each statement in a function that was not executed."""
@@ -216,7 +216,10 @@ def _orelse_of(node: cst.CSTNode) -> cst.If | cst.Else:
 
 
 def _flattened_body(node: cst.CSTNode) -> Replacement:
-    """Return the statements of a body without `break` and `continue`, to replace its statement."""
+    """Return the body of a compound statement, to replace the whole statement.
+
+    `break` and `continue` are left out.
+    """
     kept = [one for one in _suite_of(node).body if not _is_loop_exit(one)]
     return cst.FlattenSentinel(kept or [_pass_statement()])
 
