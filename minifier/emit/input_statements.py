@@ -94,7 +94,10 @@ def _unused_name(name: str, taken: set[str]) -> str:
 
 
 def _address_of(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's storage; 0 if it has none that can be shared."""
+    """Return the address of a tensor's storage; 0 if no other tensor can be a view of it.
+
+    Empty, sparse, quantized and meta tensors have no such storage.
+    """
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or not tensor.numel():
         return 0
     if tensor.is_nested or tensor._is_zerotensor() or tensor.is_quantized:

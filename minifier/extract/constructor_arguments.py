@@ -285,7 +285,7 @@ def _tensor_metadata(module: nn.Module) -> dict[str, object]:
 
 
 def are_equal(one: object, other: object) -> bool:
-    """Return whether two arguments are equal; tensors are only if they are the same object."""
+    """Return whether two arguments are equal; two tensors are equal only if they are one object."""
     if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
         return one is other
     try:

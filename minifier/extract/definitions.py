@@ -328,7 +328,10 @@ def _registers_with(statement: ast.stmt, name: str) -> bool:
 def _imported_from(
     statement: ast.Import | ast.ImportFrom, names: Mapping[str, object]
 ) -> ModuleType | None:
-    """Return the module from which a statement imports names; None for `import a.b`."""
+    """Return the module from which a statement imports names; None for `import a.b`.
+
+    `names` are the globals of the module that contains the statement.
+    """
     if isinstance(statement, ast.Import):
         return None
     package = str(names.get("__package__") or "").split(".")

@@ -16,7 +16,7 @@ from fullgraph.minifier.graphs.interpreter import RegionInterpreter
 class MetaCheck:
     """Predicate that rejects graphs that fail on the meta device.
 
-    It accepts every graph if the graph that it was made with fails there too.
+    It accepts every graph if the first one, with which it was made, fails on the meta device.
     """
 
     def __init__(self, known: BoundGraph) -> None:

@@ -134,9 +134,9 @@ def _find_failing_problem(
 
 
 def _isolate_failing_calls(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
-    """Return the problem of calls of a graph that fail alone, each time; None if none do.
+    """Return the problem of reducing those calls of a graph that fail alone, without a loss.
 
-    They run without a loss.
+    None if no call fails alone, or if the calls do not fail each time.
     """
     problem = graph_problem(reduction, graph, None)
     with suppress(OutOfBudget), tolerate_errors(reduction, "single calls"):
@@ -241,7 +241,7 @@ def _with_settings(case: Case, kept: Sequence[str]) -> Case:
 
 
 def replace_modules_by_stubs(reduction: Reduction) -> Callable[[], None]:
-    """Replace modules that the failure does not need by stubs, in this process.
+    """Replace by stubs, in this process, the modules that the failure does not need.
 
     Returns a function that puts them back.
     """

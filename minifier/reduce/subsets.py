@@ -40,10 +40,11 @@ def take_most(
     *,
     chunk: int = 0,
 ) -> list[S]:
-    """Apply as many of `items` as possible while the candidate fails; return those, in order.
+    """Apply as many of `items` as possible while the candidate fails; return the applied ones.
 
-    `build` makes the candidate with several items applied. Chunks of `chunk` items (0: all) are
-    tried first. A chunk that does not fail is split into halves of similar weight.
+    They are returned in order. `build` makes the candidate with several items applied. Chunks of
+    `chunk` items (0: all) are tried first. A chunk that does not fail is split into halves of
+    similar weight.
     """
     size = chunk or len(items) or 1
     stack = [list(items[start : start + size]) for start in range(0, len(items), size)][::-1]
@@ -90,8 +91,8 @@ def find_smallest(
     """Return the smallest number from `low` to `high` whose candidate fails; `high` must fail.
 
     The search is a bisection. If failing is not monotone, the candidate of the result still fails,
-    and that of the number below does not. With `leap`, numbers near `low` are tried first, at
-    doubling distances.
+    and the candidate of the next lower number does not. With `leap`, numbers near `low` are tried
+    first, at doubling distances.
     """
     while low < high:
         middle = min(low + leap, high) - 1 if leap else (low + high) // 2

@@ -120,9 +120,9 @@ def expect_failure(found: Bisection, oracle: Oracle) -> None:
 
 
 def _fresh_process_note() -> tuple[str, ...]:
-    """Return the note that the program ran in a fresh process, () if it did not.
+    """Return the note that the program ran in a fresh process; () if it ran in this one.
 
-    Changes that the user made to imported modules are missing there.
+    Changes that the user made to imported modules are missing in a fresh process.
     """
     if not has_fork_server():
         return ()

@@ -22,8 +22,8 @@ _SHORT = (cst.Name, cst.BaseNumber, cst.BaseString)
 def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
     """Propose for each attribute that is set once to write its value where it is read.
 
-    If the value is a parameter of the constructor, it is the argument of the only call of the
-    class.
+    If the value is a parameter of the constructor, its argument in the only call of the class is
+    written.
     """
     sets: dict[str, list[cst.SimpleStatementLine]] = {}
     for line in tree.nodes_of_kind(cst.SimpleStatementLine):

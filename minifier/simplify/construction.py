@@ -71,7 +71,7 @@ def inline_inner_calls(tree: SourceTree) -> list[TreeEdit]:
 def inline_passed_functions(tree: SourceTree) -> list[TreeEdit]:
     """Propose a lambda in place of a function of one `return` that is passed once as an argument.
 
-    If the function only passes its parameters on, what it calls takes its place.
+    If the function only passes its parameters on to another one, that one is passed instead.
     """
     found: list[TreeEdit] = []
     for function in tree.module.body:

@@ -95,7 +95,7 @@ def state_to_parameters(tree: SourceTree) -> list[TreeEdit]:
 def _with_parameters(
     tree: SourceTree, kind: cst.ClassDef, init: cst.FunctionDef, forward: cst.FunctionDef
 ) -> TreeEdit | None:
-    """Return the edit of `state_to_parameters` for one class; None if it has other state."""
+    """Return the edit of `state_to_parameters` for one class; None if the class does not fit."""
     lines = [line for line in init.body.body if tree.code(line).strip() != _BASE_CONSTRUCTOR]
     state = list(dict.fromkeys(_own_attributes_set(init)))
     holders = _constructions(tree, kind)

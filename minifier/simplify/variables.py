@@ -64,9 +64,9 @@ def spread_arguments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_once_read(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a variable's value in place of it, if only one statement reads it.
+    """Propose to write a variable's value where it is read, if only one statement reads it.
 
-    At the top level, that must be the next statement.
+    If the variable is assigned at the top level, the next statement must be the one that reads it.
     """
     found = []
     blocks = [tree.module.body, *(block.body for block in tree.nodes_of_kind(cst.IndentedBlock))]

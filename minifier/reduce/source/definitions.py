@@ -91,7 +91,7 @@ def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def merge_bases(tree: SourceTree) -> list[TreeEdit]:
-    """Propose for each class the bases of its base in place of the base.
+    """Propose to replace a base of a class by the bases of that base.
 
     A second proposal also copies the members of the base into the class.
     """

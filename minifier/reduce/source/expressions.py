@@ -215,7 +215,7 @@ def propose_subexpressions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def remove_elements(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of arguments, elements, indices and parts of f-strings, one each."""
+    """Propose to remove each argument, element, index and part of an f-string, one per edit."""
     keywords: list[TreeEdit] = []
     others: list[TreeEdit] = []
     for node in tree.nodes_of_kind(cst.Arg, cst.Element, cst.StarredElement, cst.DictElement):

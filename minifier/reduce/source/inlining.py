@@ -46,7 +46,7 @@ def inline_variables(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to inline each attribute that is assigned once: a literal or a top-level name."""
+    """Propose to inline each attribute whose only assigned value is a literal or top-level name."""
     top = {name for line in tree.module.body for name in _names_defined(line)}
     sets: dict[str, list[cst.Assign]] = {}
     for node in tree.nodes_of_kind(cst.Assign):

@@ -108,7 +108,7 @@ def unwrap_compounds(tree: SourceTree) -> list[TreeEdit]:
 
 
 def constant_branches(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the taken branch in place of each `if` on True or False."""
+    """Propose the taken branch in place of each `if True:` or `if False:`."""
     found = []
     for node in tree.nodes_of_kind(cst.If):
         if tree.code(node.test) in ("True", "False"):
@@ -269,7 +269,7 @@ def _first_element(iterable: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _bound_with(node: cst.CSTNode) -> Replacement:
-    """Return the body of a `with`, preceded by assignments of its context managers."""
+    """Return the body of a `with`, preceded by an assignment for each `context as name` in it."""
     assert isinstance(node, cst.With)
     binds = [
         cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(item.asname.name)], item.item)])
