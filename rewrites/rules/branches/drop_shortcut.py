@@ -18,8 +18,9 @@ After:
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 An early `return`, `continue` or `break` goes away, any other block without an `else` always runs,
-and of two blocks the `else` runs. Parts of the condition that do not depend on data stay:
-`if mask is None or mask.all():` becomes `if mask is None:`.
+and of two blocks the `else` runs, unless it does nothing or adds zero: `y += 0.0 * unused.sum()`.
+Parts of the condition that do not depend on data stay: `if mask is None or mask.all():` becomes
+`if mask is None:`.
 
 Always unsafe, and accepted only where the proof took both branches and found equal results. Where
 the code that now always runs draws random numbers, those that follow are others.
@@ -95,10 +96,23 @@ def _wanted_value(node: cst.If | cst.IfExp) -> bool | None:
         shortcuts = [_is_constant(node.body), _is_constant(node.orelse)]
         return shortcuts[1] if any(shortcuts) and not all(shortcuts) else False
     if node.orelse is not None:
-        return None if isinstance(node.orelse, cst.If) else False
+        return None if isinstance(node.orelse, cst.If) else _adds_nothing(node.orelse)
     last = node.body.body[-1] if node.body.body else None
     last = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
     return not isinstance(last, _LEAVES)
+
+
+def _adds_nothing(block: cst.Else) -> bool:
+    """Return whether each statement of a block is `pass`, or adds something times zero."""
+    zero = m.Float(value=m.MatchIfTrue(lambda text: float(text) == 0)) | m.Integer("0")
+    nothing = m.BinaryOperation(left=zero, operator=m.Multiply()) | m.BinaryOperation(
+        right=zero, operator=m.Multiply()
+    )
+    added = nothing | m.BinaryOperation(operator=m.Add(), right=nothing)
+    statement = (
+        m.Pass() | m.AugAssign(operator=m.AddAssign(), value=nothing) | m.Assign(value=added)
+    )
+    return all(m.matches(one, m.SimpleStatementLine([statement])) for one in block.body.body)
 
 
 def _is_constant(node: cst.BaseExpression) -> bool:

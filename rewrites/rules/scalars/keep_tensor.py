@@ -34,7 +34,8 @@ After:
 
 A tensor that is an index gets a dimension, because indexing would make a number of it: `table[i]`
 becomes `table[i[None]][0]`. The first n elements that are only added up are all elements, with
-zeros from n on; `x.roll(n, 0)` selects with `(torch.arange(len(x)) - n) % len(x)`.
+zeros from n on; `x.roll(n, 0)` selects with `(torch.arange(len(x)) - n) % len(x)`. A slice that is
+assigned becomes a mask: `x[i, n:] = 0` is `x[i].masked_fill_(torch.arange(x.shape[1]) >= n, 0)`.
 
 Unsafe where the number is kept or returned, because code that reads it finds a tensor, and where
 Python raises and a tensor gives inf or NaN: division by zero, `math.log(0)`, `int(nan)`.
@@ -59,7 +60,7 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
-from fullgraph.rewrites.transforms.scalars.indices import rewrite_index
+from fullgraph.rewrites.transforms.scalars.indices import rewrite_index, rewrite_slice_bounds
 from fullgraph.rewrites.transforms.scalars.prefix_slices import only_index
 from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
 from fullgraph.rewrites.transforms.scalars.sequences import propagate_to_list
@@ -119,23 +120,46 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
-    """Rewrite `table[i]` with a 0-d tensor `i` to `table[i[None]][0]`.
+    """Rewrite `table[i]` with a 0-d tensor `i` to `table[i[None]][0]`, and slices up to one.
 
-    Dynamo would convert the 0-d index to a Python number.
+    Dynamo would convert the 0-d tensor to a Python number.
     """
-    for one in (site.node, *m.findall(site.node, m.Subscript())):
-        index = only_index(one) if isinstance(one, cst.Subscript) else None
-        seen = site.observed(index) if index is not None else None
-        if index is None or seen is None or not seen.is_tensor or seen.shapes != {()}:
+    for one in _tensor_indices(site):
+        seen = site.observed(one)
+        if seen is None or not seen.is_tensor or seen.shapes != {()}:
             continue
-        dtype = getattr(torch, next(iter(seen.dtypes)))
+        number = Number(int, getattr(torch, next(iter(seen.dtypes))))
         uses = Uses(site)
+        bounds = isinstance(site.document.parent(one), cst.Slice)
         try:
-            rewrite_index(uses, index, Number(int, dtype))
+            if bounds:
+                rewrite_slice_bounds(uses, one, number)
+            else:
+                rewrite_index(uses, one, number)
         except NotApplicable as why:
             return Refusal(str(why))
-        return Rewrite(uses.replacements(), "An index of one dimension stays a tensor.")
+        return Rewrite(
+            uses.replacements(),
+            "A mask of the whole dimension stays a tensor."
+            if bounds
+            else "An index of one dimension stays a tensor.",
+            Applicability.UNSAFE if uses.assumes else Applicability.SAFE,
+            tuple(uses.assumes),
+            imports=tuple(dict.fromkeys(uses.imports)),
+        )
     return None
+
+
+def _tensor_indices(site: Site) -> Iterator[cst.BaseExpression]:
+    """Yield the single indices and the slice bounds at a site, which may be 0-d tensors."""
+    for one in (site.node, *m.findall(site.node, m.Subscript() | m.Slice())):
+        index = only_index(one) if isinstance(one, cst.Subscript) else None
+        pieces = [one] if isinstance(one, cst.Slice) else []
+        if isinstance(one, cst.Subscript):
+            pieces = [part.slice for part in one.slice if isinstance(part.slice, cst.Slice)]
+        yield from (index,) if index is not None else ()
+        for piece in pieces:
+            yield from (bound for bound in (piece.lower, piece.upper) if bound is not None)
 
 
 def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -> Number:

@@ -13,6 +13,7 @@ from fullgraph.rewrites.transforms.scalars.prefix_slices import (
     mask_prefix_reduction,
 )
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
+from fullgraph.rewrites.transforms.scalars.slice_assignments import mask_slice_assignment
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
@@ -65,6 +66,12 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
         return
     subscript = _find_subscript(uses, piece)
     lower, length = piece.lower, _slice_length(piece)
+    target = _assigned_slice(uses, subscript)
+    if target is not None and length is None:
+        mask_slice_assignment(
+            uses, target, lambda bound: bound.deep_equals(node) or _is_0d(uses, bound)
+        )
+        return
     if lower is None and piece.step is None and piece.upper is node:
         mask_prefix_reduction(uses, subscript, piece, number)
         return
@@ -81,6 +88,23 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
     uses.others[piece] = cst.Index(value=new)
     uses.imports.append("torch")
     uses.assume(INSIDE)
+
+
+def _assigned_slice(uses: UseEdits, subscript: cst.Subscript) -> cst.Subscript | None:
+    """Return `x[:n]` of `x[:n] = y[:n]`, where `subscript` is one of the two; None elsewhere."""
+    parent = uses.document.parent(subscript)
+    if isinstance(parent, cst.AssignTarget):
+        return subscript
+    if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
+        target = parent.targets[0].target
+        return target if isinstance(target, cst.Subscript) else None
+    return None
+
+
+def _is_0d(uses: UseEdits, node: cst.BaseExpression) -> bool:
+    """Return whether an expression was a 0-d tensor each time."""
+    seen = uses.observed(node)
+    return seen is not None and seen.is_tensor and seen.shapes == {()}
 
 
 def _find_subscript(uses: UseEdits, node: cst.CSTNode) -> cst.Subscript:

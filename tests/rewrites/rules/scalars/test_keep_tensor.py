@@ -295,6 +295,40 @@ def test_tables_and_lengths():
         outcome.check((table, INDEX + 1), (table, -INDEX))
 
 
+FILLS = [
+    (
+        "for row, n in enumerate(i):\n        x[row, n:] = 0\n    return x",
+        "for row, n in enumerate(i):\n        x[row].masked_fill_("
+        "torch.arange(x.shape[1], device=x.device) >= n, 0)\n    return x",
+    ),
+    (
+        "n = i[2].item()\n    x[..., 1:n, :2] = i[0].item()\n    return x",
+        "n = i[2].clone()\n    x[..., :, :2].masked_fill_(((torch.arange(x.shape[-2], "
+        "device=x.device) >= 1) & (torch.arange(x.shape[-2], device=x.device) < n))[:, None], "
+        "i[0])\n    return x",
+    ),
+    (
+        "n = i[2].item()\n    x[1:n, :2] = 7\n    return x",
+        "n = i[2].clone()\n    x[:, :2].masked_fill_(((torch.arange(x.shape[0], "
+        "device=x.device) >= 1) & (torch.arange(x.shape[0], device=x.device) < n))[:, None], 7)\n"
+        "    return x",
+    ),
+    (
+        "y = torch.zeros(5, 7)\n    y[..., : i[4]] = x[:, : i[4]]\n    return y",
+        "y = torch.zeros(5, 7)\n    y.copy_(torch.where("
+        "torch.arange(y.shape[-1], device=y.device) < i[4], x, y))\n    return y",
+    ),
+]
+
+
+def test_slices_that_are_assigned_become_masks():
+    sources = [f"{HEAD}def f(x, i):\n    x = x.clone()\n    {before}\n" for before, _ in FILLS]
+    outcomes = rewritten_together(sources, [(TABLE, INDEX)] * len(FILLS))
+    for outcome, (_, after) in zip(outcomes, FILLS, strict=True):
+        assert outcome.source == f"{HEAD}def f(x, i):\n    x = x.clone()\n    {after}\n"
+        outcome.check((TABLE, INDEX + 1), (TABLE, INDEX * 9))
+
+
 def test_a_length_may_not_be_negative():
     source = f"{HEAD}def f(x, i):\n    n = i[0].item()\n    return x[:n].sum(0)\n"
     _, (rewrite,), _ = offered(source, "i[0].item()", CATEGORY, TABLE, INDEX)
