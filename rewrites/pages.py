@@ -43,7 +43,7 @@ def with_table(readme: str) -> str:
 
 
 def _rule_section(rule: Rule) -> str:
-    """Return a rule's documentation, followed by the categories of causes it can remove."""
+    """Return a rule's section of docs/rules.md: documentation, and the categories it applies to."""
     mends = ", ".join(sorted(rule.categories))
     return (
         f"## {rule.code} {rule.name}\n\n{markdown_of(rule.doc)}\n\n"

@@ -37,9 +37,10 @@ def cache_folder(path: Path) -> Path | None:
 
 
 class Cache:
-    """Records and fixes on disk, in JSON files named by the checked file's path and the settings.
+    """Results of the check, and fixes, stored on disk in JSON files.
 
-    If `folder` is None, nothing is stored. Errors of reading and writing count as a cache miss.
+    A file's name depends on the checked file and the settings. If `folder` is None, nothing is
+    stored. If a file cannot be read, its result counts as not stored.
     """
 
     def __init__(self, folder: Path | None, table: Table, settings: Iterable[str]) -> None:
@@ -124,7 +125,11 @@ class Cache:
 
 
 def key_of_fixes(found: Iterable[Found], records: Iterable[Record]) -> str:
-    """Return a digest of what the fixes of findings depend on: the findings and the records."""
+    """Return a digest of all that the fixes of the findings `found` depend on.
+
+    This is the findings themselves, and `records`: the results of the check for the files they
+    come from.
+    """
     parts = [repr([one.finding for one in found])]
     parts += [repr((one.name, one.digest, sorted(one.uses.items()))) for one in records]
     return digest_of("\0".join(parts).encode(errors="replace"))

@@ -82,7 +82,7 @@ def check(
         if record.unreadable
     ]
     return CheckResult(
-        findings=_shown(every, select, ignore, strict),
+        findings=_reported_findings(every, select, ignore, strict),
         unreadable=(*found.unreadable, *unreadable),
         files=len(known) - len(unreadable),
         torch=version,
@@ -100,8 +100,8 @@ def _with_fixes(
 ) -> list[Found]:
     """Return the findings with their fixes; a finding that no rule can edit stays without one.
 
-    `records` are the results of the check by file, `parts` the files that each worker examined.
-    Fixes that `store` has are reused, and new ones are added to it.
+    `records` are the results of the check by file. `parts` are the files that each worker checked,
+    in the workers' order. `store` provides known fixes and takes the new ones.
     """
     groups: dict[str, list[Found]] = {}
     for one in found:
@@ -135,17 +135,22 @@ def _versions(
 ) -> tuple[Table, str, str]:
     """Return the table of constructs, and the versions of torch and Python to check for.
 
-    `torch` and `python` are the requested versions; None for the default.
+    `torch` and `python` are what the user asked for, such as "2.13" and "3.11"; None for the
+    default.
     """
     version = torch_version(torch, paths, [one for one, _ in known_versions()])
     running = short_version(python) if python else running_python()
     return load_table(version, running), version, running
 
 
-def _shown(
+def _reported_findings(
     found: Iterable[Found], select: Collection[str], ignore: Collection[str], strict: bool
 ) -> tuple[Finding, ...]:
-    """Return the findings that are selected and not silenced by `# noqa`, sorted by place."""
+    """Return the findings to report, sorted by file and line.
+
+    `select` and `ignore` are prefixes of codes; an empty `select` selects all. Likely findings
+    are kept only if `strict`, and those that a `# noqa` comment silences never.
+    """
     shown = (
         one.finding
         for one in found
@@ -179,5 +184,5 @@ def check_text(
     if fixes and found:
         made = examiner.find_fixes(path, found, [path])
         found = [one.with_fix(fix) for one, fix in zip(found, made, strict=True)]
-    findings = _shown(found, select, ignore, strict)
+    findings = _reported_findings(found, select, ignore, strict)
     return CheckResult(findings, (), 1, version, running, strict)

@@ -99,5 +99,5 @@ CODES: Mapping[str, str] = {
 
 
 def code_of(category: str) -> str:
-    """Return the code of a category."""
+    """Return the code of findings of a category: "FGB121" for "boolean mask"."""
     return CODES.get(category, CODES["other"])

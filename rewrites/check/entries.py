@@ -105,7 +105,10 @@ def _entries_of(definition: FunctionDefinition | ClassDefinition) -> Iterator[En
 
 
 def is_module_class(kind: ClassDefinition) -> bool:
-    """Return whether a class is likely a torch.nn.Module with a `forward`, judged by its bases."""
+    """Return whether a class is likely a torch.nn.Module, judged by its bases.
+
+    False if neither the class nor a base in the project defines `forward`.
+    """
     if "forward" not in kind.own_methods and kind.method("forward") is None:
         return False
     names = [one for one in kind.order if isinstance(one, str)]
@@ -139,7 +142,10 @@ def _compiled_functions(module: Module) -> Iterator[Entry]:
 
 
 def _local_functions(module: Module, name: str) -> Iterator[Entry]:
-    """Yield the nested functions called `name` or, for "self.f", the methods called "f"."""
+    """Yield the functions that `name`, passed to `torch.compile`, can mean inside a function.
+
+    "step" stands for nested functions of this name; "self.step" for the methods called "step".
+    """
     last = name.rpartition(".")[2]
     if name.startswith("self."):
         for one in module.definitions.values():

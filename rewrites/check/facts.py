@@ -25,7 +25,7 @@ Span = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Facts:
-    """Expressions that were tensors whenever a run evaluated them."""
+    """Expressions that were tensors in a run, each time that the run evaluated them."""
 
     tensors: Mapping[str, Mapping[Span, str]] = field(default_factory=dict)
     """Kind of dtype ("bool", "int" or "float"; "" for another kind or several), by the digest of
@@ -72,7 +72,10 @@ def write_facts(path: str | os.PathLike[str], values: Mapping[Position, ValueSum
 
 
 def read_facts(path: str | os.PathLike[str]) -> Facts:
-    """Return the facts in a file. Raises FullgraphError if it is not a file of facts."""
+    """Return the facts that `write_facts` wrote to a file: the expressions that were tensors.
+
+    Raises FullgraphError if the file cannot be read, or is not such a file.
+    """
     try:
         text = Path(path).read_text("utf-8")
         data = json.loads(text)
@@ -97,7 +100,10 @@ def _digest_of_text(source: Source) -> str:
 
 
 def _kind_of(seen: ValueSummary) -> str:
-    """Return "bool", "int" or "float" if all dtypes of a value are of this kind, else ""."""
+    """Return the kind of a value's dtype: "bool", "int" or "float" (also for float16).
+
+    `seen` is what a run recorded. "" for another dtype, or if the dtypes are of several kinds.
+    """
     kinds = {
         "bool" if one.is_bool else "float" if one.is_float else "int" if "int" in one.dtype else ""
         for one in seen.tensors

@@ -113,9 +113,9 @@ def fixes_in(
 def _without_edited(
     before: Mapping[tuple[str, str], int], removed: Mapping[tuple[str, str], int]
 ) -> dict[tuple[str, str], int]:
-    """Return the numbers in `before` minus those in `removed`, without zeros.
+    """Return the counts in `before` minus those in `removed`; keys with count 0 are left out.
 
-    They are numbers of findings by code and function.
+    Both count findings, by code and function: `{("FGB101", "Net.forward"): 2}`.
     """
     left = {key: count - removed.get(key, 0) for key, count in before.items()}
     return {key: count for key, count in left.items() if count}
@@ -142,7 +142,11 @@ def _offered_fixes(site: Site, rules: Iterable[Rule]) -> list[Fix]:
 
 
 def _as_fixes(document: Document, rule: Rule, rewrite: Rewrite) -> list[Fix]:
-    """Return a list with the fix that makes the rewrite; [] if the edit would delete a comment."""
+    """Return `rewrite` as a fix, in a list of one.
+
+    The list is empty if the edit would delete a comment. The fix is unsafe if the rewrite is, or if
+    `rule` needs a run to be safe.
+    """
     text = document.with_edits(rewrite.replacements, rewrite.imports)
     if _comments_in(document.text) - _comments_in(text):
         return []

@@ -46,9 +46,9 @@ class SourceKnowledge:
 
 
 def summary_of(value: Value) -> ValueSummary | None:
-    """Return the facts of an abstract value, in the form of those that a run records.
+    """Return what is known of an abstract value in the form that a run records for rules.
 
-    None if the value is unknown or has several alternatives.
+    None if it is unknown, has several alternatives, or is of a kind that no rule asks for.
     """
     if len(value) != 1:
         return None

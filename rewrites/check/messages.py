@@ -94,9 +94,9 @@ _DEFAULT = "Dynamo cannot trace {it}; move it out of the compiled code"
 
 
 def message_of(category: str, expression: str, mask: str = "") -> str:
-    """Return the message of a finding: the sentence for its category, with its expression.
+    """Return the message of a finding: the sentence for its category, about its expression.
 
-    `mask` is the code of the boolean index in the expression; with "" the message says "mask".
+    `mask` is the code of the boolean index in the expression; if it is "", the message says "mask".
     """
     template = _BY_CATEGORY.get(category, _DEFAULT)
     text = template.format(it=quoted(expression), mask=mask or "mask")

@@ -19,7 +19,10 @@ Span = tuple[int, int, int, int]
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """An expression or statement that is an instance of a construct; it holds no syntax tree."""
+    """Place of a construct: an expression or statement that may break the graph or recompile.
+
+    It holds no syntax tree, so it can be sent to another process and stored.
+    """
 
     file: str
     """Absolute path."""
@@ -56,13 +59,16 @@ class Found:
 
 
 def places_of(notes: Iterable[Note], table: Table) -> tuple[Place, ...]:
-    """Return the sorted places of those notes whose construct breaks the graph or recompiles."""
+    """Return the places of those notes whose construct breaks the graph or recompiles, sorted.
+
+    `table` says what each construct does.
+    """
     causes = (note for note in notes if table.find(note.construct) is not None)
     return tuple(sorted({_place_of(note) for note in causes}))
 
 
 def findings_of(places: Iterable[Place], table: Table, names: Mapping[str, str]) -> list[Found]:
-    """Return the findings at places, one for each expression and category.
+    """Return the findings for `places`, one for each expression and category.
 
     `names` maps the absolute path of each checked file to the path to show; places in other files
     are ignored.
@@ -81,10 +87,10 @@ def findings_of(places: Iterable[Place], table: Table, names: Mapping[str, str])
 
 
 def _without_consequences(pairs: list[tuple[Place, Row]]) -> Iterator[tuple[Place, Row]]:
-    """Yield the pairs, except those of places that break only because of a part of them.
+    """Yield those of the pairs that are no consequence of another pair, in order.
 
-    Such a place breaks with `fullgraph=True` only, and the same expression or one inside of it
-    breaks with `fullgraph=False`.
+    A consequence breaks with `fullgraph=True` only, and its expression, or a part of it, is a place
+    that breaks with `fullgraph=False` too.
     """
     spans: dict[str, list[Span]] = {}
     for place, row in pairs:
@@ -104,7 +110,10 @@ def _contains(outer: Span, inner: Span) -> bool:
 
 
 def span_of(node: ast.expr | ast.stmt) -> Span:
-    """Return the span of a node; of a compound statement, only its first character."""
+    """Return the first line and column, and the last line and column, of a node.
+
+    Of a `def`, `class`, `with` or loop it is the first character only.
+    """
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.With | ast.For | ast.While):
         return node.lineno, node.col_offset, node.lineno, node.col_offset + 1
     return (
@@ -128,7 +137,7 @@ def _place_of(note: Note) -> Place:
         line=shown,
         function=note.function.qualified,
         text=segment(module, span),
-        mask=_mask_of(note.node, module),
+        mask=_index_code(note.node, module),
         comments=noqa_comments(module.lines, span[0], span[2]),
     )
 
@@ -162,8 +171,11 @@ def segment(module: Module, span: Span) -> str:
     return b"\n".join(lines).decode(errors="replace")
 
 
-def _mask_of(node: ast.AST, module: Module) -> str:
-    """Return the text of a subscript's index; "" if it is long, a tuple or a slice."""
+def _index_code(node: ast.AST, module: Module) -> str:
+    """Return the code of a subscript's index: "m" for `x[m]`.
+
+    "" if `node` is no subscript, or the index is longer than 30 characters, a tuple or a slice.
+    """
     if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Tuple | ast.Slice):
         return ""
     text = " ".join(segment(module, span_of(node.slice)).split())

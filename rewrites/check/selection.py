@@ -27,7 +27,10 @@ def is_selected(
 
 
 def codes_of(finding: Finding) -> tuple[str, ...]:
-    """Return the code of a finding and, if it has a fix, that of the fix's rule."""
+    """Return the codes that select or silence a finding: its own, and that of its fix's rule.
+
+    For example ("FGB121", "FG101"). If the finding has no fix, it is only its own code.
+    """
     return (finding.code, finding.fix.rule) if finding.fix else (finding.code,)
 
 

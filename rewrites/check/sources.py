@@ -129,7 +129,7 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 class Digests:
-    """Digests of files' bytes, each computed once, before the file is read and parsed."""
+    """Digests of the bytes of files; each file's digest is computed only once."""
 
     def __init__(self) -> None:
         self._known: dict[Path, str] = {}
@@ -151,7 +151,7 @@ def digest_of(data: bytes) -> str:
 
 
 def package_of(path: Path) -> tuple[Path, str]:
-    """Return the folder that imports start from, and the module name of a file.
+    """Return the import root of a file, the folder for `sys.path`, and its module name.
 
     For "src/pkg/a.py" these are "src" and "pkg.a" if only "src/pkg" has an `__init__.py`.
     """
@@ -164,9 +164,10 @@ def package_of(path: Path) -> tuple[Path, str]:
 
 
 def read_source(path: Path, name: str | None = None) -> Source:
-    """Read and parse a file. Raises CannotRead.
+    """Return the text and syntax tree of a Python file or notebook.
 
-    `name` is the path to show; by default `path`.
+    `name` is the path to show to the user; None for `path`. Raises CannotRead if the file cannot be
+    read or parsed.
     """
     text = read_text(path)
     cells: tuple[int, ...] = ()
@@ -176,7 +177,10 @@ def read_source(path: Path, name: str | None = None) -> Source:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text in its declared encoding, with "\\n" line ends. Raises CannotRead."""
+    """Return a file's text, decoded and with "\\n" line ends.
+
+    Raises CannotRead if the file cannot be read, is too large, or is no text.
+    """
     try:
         if path.stat().st_size > LARGEST:
             raise CannotRead(f"it is larger than {LARGEST // 1_000_000} MB.")
@@ -208,7 +212,10 @@ def parse(text: str) -> ast.Module:
 
 
 def code_cells(text: str) -> list[str]:
-    """Return the code of each code cell; `text` is a notebook's JSON. Raises CannotRead."""
+    """Return the code of each code cell of a notebook.
+
+    `text` is the notebook's JSON. Raises CannotRead if it is not a notebook.
+    """
     try:
         notebook = json.loads(text)
         sources = [one["source"] for one in notebook["cells"] if one["cell_type"] == "code"]
@@ -218,7 +225,10 @@ def code_cells(text: str) -> list[str]:
 
 
 def _joined_cells(text: str) -> tuple[str, tuple[int, ...]]:
-    """Return the code of a notebook as one text, and the number of lines before each cell."""
+    """Return the code of all cells of a notebook as one text, and where each cell starts in it.
+
+    The numbers are the lines before each cell: (0, 3) if the first of two cells has 3 lines.
+    """
     lines: list[str] = []
     before = []
     for code in code_cells(text):
@@ -229,7 +239,10 @@ def _joined_cells(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _without_magic(line: str) -> str:
-    """Return a line of a notebook, replaced by `pass` if it is an IPython or shell command."""
+    """Return `line`, a line of a notebook; `pass` instead of an IPython or shell command.
+
+    `%matplotlib inline` and `!ls` are such commands.
+    """
     code = line.lstrip()
     indent = line[: len(line) - len(code)]
     return f"{indent}pass" if code.startswith(("%", "!", "?")) or code.endswith("?") else line

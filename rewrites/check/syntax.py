@@ -37,9 +37,10 @@ def statements_of(body: Iterable[ast.stmt], types: bool = True) -> Iterator[ast.
 
 
 def imported_names(statements: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, str]]:
-    """Yield each name that imports bind, with its qualified name.
+    """Yield each name that import statements bind, with its qualified name.
 
-    `package` is the package to which relative imports refer.
+    For `import numpy as np` it is ("np", "numpy"). `package` is the package of the importing
+    module, to which relative imports refer.
     """
     for one in statements:
         if isinstance(one, ast.Import):

@@ -53,9 +53,9 @@ def torch_version(asked: str | None, paths: Iterable[Path], known: Iterable[str]
 
 
 def _required_version(path: Path) -> str | None:
-    """Return the lowest or exact version of torch that the project around `path` requires.
+    """Return the version of torch that the project around `path` requires: "2.4" for ">=2.4".
 
-    None if it states none.
+    If it states several bounds, the lowest counts. None if it states none.
     """
     for folder in (path, *path.absolute().parents):
         for requirement in _requirements(folder):

@@ -25,9 +25,10 @@ def usable_cpus() -> int:
 
 
 class Workers:
-    """Context manager: `count` worker processes, each with an examiner that `make` returns.
+    """Context manager that runs the check in `count` processes.
 
-    If `count` is 1, the examiner lives in this process.
+    Each process has an examiner, which `make` returns. If `count` is 1, the examiner runs in this
+    process.
     """
 
     def __init__(self, make: Callable[[], Examiner], count: int) -> None:
@@ -89,7 +90,10 @@ class Workers:
 
 
 def _serve(connection: Connection, make: Callable[[], Examiner]) -> None:
-    """Run in a worker: answer calls from `connection` until it receives None."""
+    """Run in a worker process: answer the calls that arrive at `connection`, until None arrives.
+
+    The calls are for methods of the examiner that `make` returns.
+    """
     examiner = make()
     while True:
         request = connection.recv()
@@ -106,7 +110,7 @@ def _serve(connection: Connection, make: Callable[[], Examiner]) -> None:
 
 
 def split_by_size(files: Sequence[Path], count: int) -> list[list[Path]]:
-    """Split files, in order, into `count` parts with about the same number of bytes."""
+    """Return `files` split, in order, into `count` lists with about the same number of bytes."""
     sizes = [one.stat().st_size if one.exists() else 0 for one in files]
     total, before = sum(sizes) or 1, 0
     parts: list[list[Path]] = [[] for _ in range(count)]

@@ -19,7 +19,7 @@ TURNS = 10
 
 @dataclass(frozen=True)
 class FixedFiles:
-    """Texts of files before and after their fixes, and the number of applied fixes."""
+    """Texts of files before and after their fixes, and how many fixes were applied."""
 
     before: dict[str, str]
     after: dict[str, str]
@@ -51,9 +51,10 @@ class FixedFiles:
 
 
 def _relative(file: str) -> str:
-    """Return a path relative to the working directory, as in a diff for `git apply`.
+    """Return a file's path for a diff that `git apply` can read in the working directory.
 
-    A path outside of it becomes absolute, without the leading slash.
+    It is relative to the working directory. For a file outside it, it is the absolute path without
+    the first slash.
     """
     path = Path(file).absolute()
     inside = path.is_relative_to(Path.cwd())
@@ -61,9 +62,9 @@ def _relative(file: str) -> str:
 
 
 def fixed_files(result: CheckResult, *, unsafe: bool = False) -> FixedFiles:
-    """Return files with the safe fixes of a result applied, and nothing written.
+    """Return the texts of the files that have fixes, with the fixes applied; no file is written.
 
-    With `unsafe`, unsafe fixes are applied too.
+    Unsafe fixes are applied only if `unsafe`.
     """
     before: dict[str, str] = {}
     after: dict[str, str] = {}
@@ -93,9 +94,9 @@ def is_applied(finding: Finding, unsafe: bool) -> bool:
 
 
 def fix_until_stable(check_again: Callable[[], CheckResult], *, unsafe: bool = False) -> int:
-    """Write fixed files and check again, until there is no fix to apply, at most TURNS times.
+    """Write fixed files and check again, until no fix is left, but at most TURNS times.
 
-    `check_again` runs the check. With `unsafe`, unsafe fixes are applied too. Returns the number of
+    `check_again` runs the check. Unsafe fixes are applied only if `unsafe`. Returns the number of
     applied fixes.
     """
     total = 0

@@ -13,7 +13,10 @@ SCHEMA = 1
 
 
 def read_baseline(path: str) -> frozenset[str]:
-    """Return the fingerprints in a baseline file. Raises FullgraphError if it is not valid."""
+    """Return the fingerprints of the known findings that a baseline file lists.
+
+    Raises FullgraphError if the file cannot be read or is not a baseline.
+    """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         if data["schema"] != SCHEMA:

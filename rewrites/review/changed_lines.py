@@ -92,9 +92,9 @@ def changed_since(revision: str, root: Path) -> ChangedLines:
 
 
 def parse_diff(text: str) -> dict[str, frozenset[int]]:
-    """Return the numbers of the added lines of each file, by the file's new path.
+    """Return the numbers of the added lines in a unified diff, by the file's new path.
 
-    `text` is a unified diff without context lines.
+    `text` is the diff, made without context lines (`git diff -U0`).
     """
     found: dict[str, set[int]] = {}
     path, left = None, 0
@@ -112,7 +112,10 @@ def parse_diff(text: str) -> dict[str, frozenset[int]]:
 
 
 def _path_of(text: str) -> str | None:
-    """Return the path in the text after `+++`; None if the file was deleted."""
+    """Return the new path from the line `+++ b/net.py` of a diff; None if the file was deleted.
+
+    `text` is the part of the line after `+++ `.
+    """
     text = text.removesuffix("\t")
     if text.startswith('"'):
         text = _unquote(text[1:-1])
@@ -120,7 +123,7 @@ def _path_of(text: str) -> str | None:
 
 
 def _unquote(text: str) -> str:
-    """Decode the C escapes that git writes in a path for quotes and control characters."""
+    """Return a path with the escapes decoded that git writes for quotes and control characters."""
 
     def character(match: re.Match[str]) -> str:
         code = match[1]

@@ -16,7 +16,7 @@ from fullgraph.rewrites.review.review import Remark, Review
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment on the lines `first` to `last` of a file."""
+    """A review comment on the lines `first` to `last` of a file."""
 
     path: str
     first: int
@@ -102,11 +102,15 @@ def _is_about(edit: ProvedEdit, remark: Remark) -> bool:
 def _comment_on(
     remark: Remark, proved: ProvedEdit | None, review: Review, lines: Collection[int]
 ) -> Comment:
-    """Return the comment on a finding: with the edit `proved` or, if None, the finding's own."""
+    """Return the review comment on a finding.
+
+    It shows the edit `proved`; if that is None, the fix that the check offers, if there is one.
+    `lines` are the changed lines of the file.
+    """
     finding = remark.finding
     likely = " (likely)" if finding.certainty == "likely" else ""
     head = f"**[{finding.code}]({help_uri(finding.code)})** {finding.message}.{likely}"
-    first, last = _shown(finding.line, finding.end_line, lines)
+    first, last = _first_changed_lines(finding.line, finding.end_line, lines)
     if proved is not None:
         parts = [head, _claim(proved)]
         return _with_edits(
@@ -125,11 +129,14 @@ def _comment_on(
 
 
 def _comment_of(edit: ProvedEdit, lines: Collection[int]) -> Comment:
-    """Return the comment for a proved edit of lines on which `check` has no finding."""
+    """Return the review comment for a proved edit where `check` has no finding.
+
+    `lines` are the changed lines of the file.
+    """
     head = f"`{edit.cause}` breaks the graph or recompiles when the program runs."
     key = "\0".join((edit.path, edit.rule, edit.cause))
     fingerprint = f"{hashlib.sha256(key.encode()).hexdigest()[:16]}:proved"
-    place = _shown(edit.lines[0], edit.lines[-1], lines)
+    place = _first_changed_lines(edit.lines[0], edit.lines[-1], lines)
     return _with_edits(edit.path, edit.edits, [head, _claim(edit)], lines, place, fingerprint)
 
 
@@ -152,7 +159,7 @@ def _with_edits(
     """Return a comment with the paragraphs `parts` and the edits, as a suggestion or as diffs.
 
     It is a suggestion, which GitHub can apply, if there is one edit and all its lines are in
-    `lines`, the changed lines. A comment with diffs is placed at the lines `place`, first and last.
+    `lines`, the changed lines. A comment with diffs is put on the lines `place`: first and last.
     """
     if len(edits) == 1 and edits[0].is_within(lines):
         body = "\n\n".join([*parts, edits[0].suggestion()])
@@ -161,10 +168,11 @@ def _with_edits(
     return Comment(path, *place, body, fingerprint)
 
 
-def _shown(first: int, last: int, lines: Collection[int]) -> tuple[int, int]:
-    """Return the first and the last line of the first run of changed lines in a range.
+def _first_changed_lines(first: int, last: int, lines: Collection[int]) -> tuple[int, int]:
+    """Return the first and the last line of the first changed lines among `first` to `last`.
 
-    The range is lines `first` to `last`; `lines` are the numbers of all changed lines of the file.
+    For lines 3 to 9 of which 4, 5 and 8 are changed, it is (4, 5). `lines` are the numbers of all
+    changed lines of the file.
     """
     start = next(number for number in range(first, last + 1) if number in lines)
     end = start

@@ -35,7 +35,7 @@ def summarize(reports: Sequence[EntryReport], comments: int) -> str:
 
 
 def _section(report: EntryReport) -> str:
-    """Return the part of the summary about one program."""
+    """Return the part of the summary about one program: its new and gone causes."""
     if report.error:
         return f"**{_code(report.entry)}** could not be explained: {_code(report.error)}"
     if report.difference is None:

@@ -23,7 +23,7 @@ SUMMARY = "summary"
 
 @dataclass(frozen=True)
 class Call:
-    """One request to GitHub's API; `path` is below the API's URL."""
+    """One request to GitHub's API: HTTP method, path below the API's URL, and JSON body."""
 
     method: str
     path: str
@@ -32,7 +32,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Posted:
-    """Comments that a pull request already has, as the API returns them."""
+    """What a pull request already has: its newest commit and its comments.
+
+    The comments are JSON, as GitHub's API returns them.
+    """
 
     head: str
     """The pull request's newest commit."""
@@ -75,9 +78,10 @@ def plan_calls(
 def _plan_summary(
     repository: str, number: int, summary: str, remarks: Sequence[Mapping[str, Any]]
 ) -> tuple[Call, ...]:
-    """Return the call that posts or changes the summary; () if there is nothing to change.
+    """Return the request that posts or updates the summary comment of a pull request.
 
-    `number` is that of the pull request, and `remarks` are the comments on it as a whole.
+    `number` is the pull request's, and `remarks` are its comments that are not on lines. The result
+    is () if the posted summary is up to date, or there is nothing to post.
     """
     body = f"{summary or 'Nothing that breaks the graph.'}\n\n{MARK.format(SUMMARY)}"
     for one in _comments_of_bots(remarks):
@@ -89,7 +93,7 @@ def _plan_summary(
 
 
 def _comment(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a comment as the API's JSON; its lines are those of the new version."""
+    """Return a comment as JSON for GitHub's API, on lines of the new version of its file."""
     mark = MARK.format(data["fingerprint"])
     place: dict[str, Any] = {"path": data["path"], "line": data["last"], "side": "RIGHT"}
     if data["first"] < data["last"]:
@@ -98,12 +102,15 @@ def _comment(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fingerprints(comments: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the fingerprints in the comments of bots."""
+    """Return the fingerprints of our comments among `comments`; those by people do not count."""
     return [mark for one in _comments_of_bots(comments) for mark in _MARKED.findall(one["body"])]
 
 
 def _comments_of_bots(comments: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the comments of bots; a fingerprint in a person's comment must not suppress ours."""
+    """Return the comments that bots wrote.
+
+    A fingerprint in a person's comment must not keep us from posting ours.
+    """
     return [one for one in comments if one["user"]["type"] == "Bot"]
 
 
@@ -154,7 +161,10 @@ def post_review(
 
 
 def _pages(url: str, token: str) -> list[Any]:
-    """Return all items of a list that the API returns in pages."""
+    """Return all items of a list that GitHub's API returns in several pages.
+
+    `url` is that of the list.
+    """
     items: list[Any] = []
     for page in range(1, 100):
         new = _request("GET", f"{url}?per_page=100&page={page}", token)

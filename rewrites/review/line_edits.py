@@ -14,7 +14,7 @@ _FENCE = re.compile(r"`{3,}")
 
 @dataclass(frozen=True)
 class LineEdit:
-    """Replacement of the lines `first` to `last`, counted from 1, by the lines `new`."""
+    """Replacement of the lines `first` to `last` of a file, counted from 1, by the lines `new`."""
 
     first: int
     last: int
@@ -38,7 +38,10 @@ class LineEdit:
 
 
 def edit_of(lines: Sequence[str], edit: TextEdit) -> LineEdit:
-    """Return an edit of a span as an edit of whole lines, as few as possible."""
+    """Return an edit of characters as the edit of the fewest whole lines.
+
+    `lines` are the lines of the file.
+    """
     old = tuple(lines[edit.line - 1 : edit.end_line])
     head = old[0].encode()[: edit.column].decode(errors="replace")
     tail = old[-1].encode()[edit.end_column :].decode(errors="replace")
@@ -72,7 +75,7 @@ def edits_in(diff: str, lines: Sequence[str]) -> list[LineEdit]:
 def _shortest(
     first: int, old: tuple[str, ...], new: tuple[str, ...], lines: Sequence[str]
 ) -> LineEdit:
-    """Return the replacement of `old` by `new`, without equal lines at the start and end.
+    """Return the edit that replaces `old` by `new`, without equal lines at the start and end.
 
     `old` starts at line `first` of the file, whose lines are `lines`. A pure insertion includes the
     line before it, because a comment needs a line.

@@ -96,7 +96,11 @@ class OpenFile:
 
 
 def open_file(text: str, path: Path, version: int | None, settings: Mapping[str, Any]) -> OpenFile:
-    """Check a text as the file at `path`; `settings` are keyword arguments of `check`."""
+    """Check a text that is open in an editor, and return it with its findings.
+
+    `path` is the file it belongs to. `settings` are keyword arguments of `check`. If the text does
+    not parse, it has no findings yet.
+    """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
         result = check_text(text, path, **settings)

@@ -23,5 +23,5 @@ def relative_path(file: str, root: Path) -> str:
 
 
 def uri_of(path: str) -> str:
-    """Return a path as a URI: relative if the path is, else with the scheme `file`."""
+    """Return a path as a URI: "src/a%20b.py", or "file:///src/a.py" for an absolute path."""
     return Path(path).as_uri() if path.startswith("/") else quote(path)

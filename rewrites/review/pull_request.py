@@ -39,9 +39,9 @@ SECONDS = 240
 
 
 def collect(event: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the review of a checked-out pull request as JSON data for `post`.
+    """Return the JSON data of a review: the comments and summary for a pull request.
 
-    `event` is the `pull_request` event; `folder` lies in the checkout.
+    `event` is GitHub's `pull_request` event; `folder` is in the checkout of its head.
     """
     try:
         request = event["pull_request"]
@@ -82,7 +82,7 @@ def read_entries(root: Path) -> tuple[str, ...]:
 
 
 def _check(root: Path) -> Review:
-    """Run `fullgraph check` on the whole tree with the project's settings."""
+    """Return the findings of `fullgraph check`, run on the whole tree `root` as a review."""
     data, said = _run_command(["check", ".", "--json"], root)
     if data is None:
         raise FullgraphError(f"`fullgraph check` failed: {said}")
@@ -92,7 +92,7 @@ def _check(root: Path) -> Review:
 
 
 def _finding_of(data: dict[str, Any], root: Path) -> Finding:
-    """Return a finding from its JSON, with an absolute path."""
+    """Return the finding that `check --json` wrote as `data`, with an absolute path."""
     fix = data["fix"]
     fields = {name: data[name] for name in Finding.__dataclass_fields__}
     return Finding(
@@ -136,7 +136,7 @@ def _run_entry(entry: str, before: Path, review: Review) -> tuple[EntryReport, l
 
 
 def _run_command(arguments: Sequence[str], folder: Path) -> tuple[dict[str, Any] | None, str]:
-    """Run a command of fullgraph; return its JSON and the last line of its stderr.
+    """Run `fullgraph` with `arguments` in `folder`; return its JSON and its last line on stderr.
 
     The JSON is None if the command wrote none.
     """

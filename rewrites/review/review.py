@@ -15,7 +15,7 @@ from fullgraph.rewrites.review.source_lines import SourceLines
 
 @dataclass(frozen=True)
 class Remark:
-    """A finding with its place in the repository."""
+    """A finding with its path in the repository and its fingerprint."""
 
     finding: Finding
     path: str
@@ -26,7 +26,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class Review:
-    """Everything that an output format shows."""
+    """All findings of a check, with what an output format needs to show them."""
 
     result: CheckResult
     """The check's result; its findings are those of `remarks`, in the same order."""
@@ -44,9 +44,10 @@ class Review:
 def review_of(
     result: CheckResult, start: Path | None = None, lines: SourceLines | None = None
 ) -> Review:
-    """Return the review of a result; `start` is a folder in the repository, by default the cwd.
+    """Return the review of a check's result: its findings with paths in the repository.
 
-    `lines` gives the source lines, by default from the files.
+    `start` is a folder in the repository; None for the working directory. `lines` provides the
+    source lines; None to read the files.
     """
     root = find_root(start or Path.cwd())
     lines = lines or SourceLines()

@@ -135,9 +135,9 @@ def _artifact(path: str) -> dict[str, str]:
 def _region(
     remark: Remark, review: Review, line: int, column: int, end_line: int, end_column: int
 ) -> dict[str, int]:
-    """Return the SARIF region of a span, with its end excluded.
+    """Return a span as a region of SARIF, whose end column is not part of it.
 
-    `column` and `end_column` count UTF-8 bytes from 0, SARIF's columns UTF-16 code units from 1.
+    `column` and `end_column` count UTF-8 bytes from 0; SARIF counts UTF-16 code units from 1.
     """
     finding, lines = remark.finding, review.lines
     return {

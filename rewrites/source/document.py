@@ -285,7 +285,7 @@ def integer_literal(node: cst.BaseExpression | None) -> int | None:
 
 
 def parse_document(file: str, text: str, imports: str = "") -> Document:
-    """Parse a file's text. Raises FullgraphError if it is not valid Python.
+    """Parse a Python text as the content of `file`. Raises FullgraphError if it is not valid.
 
     `imports` are import statements that ran before the text, such as those of a notebook's
     earlier cells; the document resolves names by them, and does not contain them.
@@ -327,9 +327,9 @@ def replace_nodes(
     replacements: Mapping[cst.CSTNode, Replacement],
     is_searched: Callable[[cst.CSTNode], bool] = lambda node: True,
 ) -> cst.CSTNodeT:
-    """Return a copy of `tree` with nodes replaced.
+    """Return a copy of `tree` with each key of `replacements` replaced by its value.
 
-    Nodes below a node for which `is_searched` returns False are not replaced.
+    Nothing is replaced inside a node for which `is_searched` returns False.
     """
     return tree.visit(_Replace(replacements, is_searched))  # type: ignore[return-value]
 

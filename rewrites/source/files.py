@@ -75,9 +75,9 @@ def check_writable(
 
 
 def _encode(path: Path, before: bytes, original: str, text: str) -> bytes:
-    """Return `text` in the encoding and line endings of the file, whose content is `before`.
+    """Return `text` as bytes, in the encoding and with the line ends of the file `path`.
 
-    Raises FullgraphError if that content is not `original`.
+    `before` is the file's content. Raises FullgraphError if it is no longer the text `original`.
     """
     with path.open("rb") as stream:
         encoding, _ = tokenize.detect_encoding(stream.readline)

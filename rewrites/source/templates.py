@@ -28,8 +28,8 @@ _OPEN = (
 def build_expression(template: str, **parts: cst.BaseExpression | str) -> cst.BaseExpression:
     """Build an expression: `build_expression("torch.where({t}, {a}, {b})", t=node, …)`.
 
-    A part is a string, inserted verbatim, or a node, inserted without a copy so that facts
-    recorded about it are still found.
+    A part is a string, which is inserted as it is, or a node. A node is inserted itself and not
+    copied, so that facts recorded about it are still found.
     """
     names, text = _with_placeholders(template, parts)
     tree = cst.parse_expression(text)
@@ -56,9 +56,9 @@ def leading_lines(line: cst.CSTNode) -> Sequence[cst.EmptyLine]:
 def inline_block(
     block: cst.BaseCompoundStatement, statements: Sequence[cst.BaseStatement]
 ) -> cst.FlattenSentinel[cst.BaseStatement]:
-    """Return a replacement of the statement `block` by `statements`.
+    """Return what to replace the statement `block` by, so that `statements` take its place.
 
-    Comments above `block` stay above the first of them.
+    Comments above `block` stay, above the first of `statements`.
     """
     first, *rest = statements
     above = (*leading_lines(block), *leading_lines(first))
@@ -66,7 +66,10 @@ def inline_block(
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:
-    """Return `call` with the last argument `name=value`, instead of any other `name=`."""
+    """Return `call` with the keyword argument `name=value` at the end.
+
+    If the call has an argument `name=` already, it is removed.
+    """
     node = build_expression(value) if isinstance(value, str) else value
     args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != name]
     plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -92,9 +95,9 @@ def parenthesize(node: cst.BaseExpression) -> cst.BaseExpression:
 def _with_placeholders(
     template: str, parts: Mapping[str, cst.BaseExpression | str]
 ) -> tuple[dict[str, cst.BaseExpression], str]:
-    """Return the nodes by placeholder name, and the template with these names in it.
+    """Return the nodes in `parts` by placeholder name, and the template with placeholders.
 
-    A node passed as `t` is named `_fg_t_`. Strings are inserted into the template.
+    For "{t} + {n}" with the node `t` and the string n="1" the template becomes "_fg_t_ + 1".
     """
     nodes = {f"_fg_{k}_": v for k, v in parts.items() if isinstance(v, cst.BaseExpression)}
     texts = {k: v if isinstance(v, str) else f"_fg_{k}_" for k, v in parts.items()}
@@ -104,9 +107,10 @@ def _with_placeholders(
 def _insert_nodes(
     tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: Callable[[str], cst.CSTNode]
 ) -> cst.CSTNode:
-    """Return a parsed template with its placeholders replaced by the nodes of these names.
+    """Return a parsed template in which the nodes replace the placeholders of the same names.
 
-    Nodes are put in parentheses only if the code would not parse to this tree without them.
+    Nodes are put in parentheses only if the code would not parse to this tree without them. `parse`
+    parses the code of a tree again.
     """
     bare = tree.visit(_InsertNodes(nodes))
     assert isinstance(bare, cst.CSTNode)
@@ -127,9 +131,9 @@ def _insert_nodes(
 def round_trips(
     tree: cst.CSTNode, parse: Callable[[str], cst.CSTNode], module: cst.Module = _EMPTY
 ) -> bool:
-    """Return whether the code of `tree` parses to an equal tree.
+    """Return whether the code of `tree`, parsed again, gives an equal tree.
 
-    If not, parentheses are missing. `parse` is libcst's parser for this kind of node; `module`
+    False if parentheses are missing. `parse` is libcst's parser for this kind of node; `module`
     gives the indentation and line endings of the code.
     """
     try:

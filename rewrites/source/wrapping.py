@@ -14,9 +14,10 @@ _WORTHWHILE = 24
 
 
 def wrap_new_lines(old: str, new: str) -> str:
-    """Return `new` with its long lines wrapped, except those that `old` has too.
+    """Return the text `new` with its long lines wrapped, except lines that `old` has too.
 
-    The limit is the longest line of `old`, at least 88 and at most 120 characters.
+    A line is long if it exceeds the longest line of `old`, but the limit is at least 88 and at most
+    120 characters.
     """
     known = old.splitlines()
     width = min(max([_SHORTEST, *map(len, known)]), _LONGEST)
@@ -43,16 +44,17 @@ def _parse(text: str) -> str:
 
 
 def _indent(line: str, following: str) -> str:
-    """Return the whitespace that `following`, the next line, has in addition to that of `line`.
+    """Return the indentation that a block adds: what `following` has more of it than `line`.
 
-    "" if `line` does not end in ":" or `following` is not indented more.
+    "" if `line` does not begin a block (end in ":"), or `following`, the line after it, is not
+    indented more.
     """
     before, after = (one[: len(one) - len(one.lstrip())] for one in (line, following))
     return after[len(before) :] if line.rstrip().endswith(":") and after.startswith(before) else ""
 
 
 def _wrap(line: str, width: int, step: str) -> str:
-    """Return a line split inside the pair of brackets with the longest content.
+    """Return a line of code split inside its outer brackets with the longest content.
 
     The line is unchanged if it has no brackets or little between them. `width` is the limit in
     characters, `step` the additional indentation of the lines between the brackets.
@@ -81,7 +83,7 @@ def _wrap(line: str, width: int, step: str) -> str:
 
 
 def _longest_brackets(code: str) -> tuple[int, list[int], int] | None:
-    """Return the outer pair of brackets with the longest content, as columns of the line.
+    """Return the columns of the outer pair of brackets with the longest content in a line.
 
     These are the columns of the opening bracket, of the commas between items (none in a
     comprehension) and of the closing bracket. None if the line has no brackets, has a comment, or

@@ -113,9 +113,9 @@ def _value_of_name(name: str, module: Module) -> Value:
 
 
 def _tensor_named(qualified: str) -> Tensor | None:
-    """Return the tensor that an annotation describes; None if its class is not a tensor class.
+    """Return the tensor that a class stands for in an annotation: bool for "torch.BoolTensor".
 
-    `qualified` is the class: "torch.Tensor", "numpy.ndarray".
+    `qualified` is the name of the class. None if it is not a class of tensors or NumPy arrays.
     """
     last = qualified.rpartition(".")[2]
     if qualified in _BOOL_TENSORS:

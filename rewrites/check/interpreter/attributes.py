@@ -53,7 +53,7 @@ _MODULE_METHODS = word_set("""
 
 
 class Attributes(Machine):
-    """Part of the interpreter: attribute access."""
+    """Part of the interpreter that evaluates attributes, such as `x.shape` and `self.layer`."""
 
     inner: dict[ast.AST, FunctionDefinition]
     comprehensions = 0

@@ -47,7 +47,7 @@ Handler = Callable[[list[Value], dict[str, Value], ast.Call], Value]
 
 
 class BuiltinCalls(Expressions):
-    """Part of the interpreter: calls of Python's builtins."""
+    """Part of the interpreter that evaluates calls of Python's builtins, such as `len(x)`."""
 
     def call_builtin(
         self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
@@ -314,9 +314,9 @@ _PYTHON = ("int", "float", "bool", "str")
 
 
 def is_instance(one: object, kinds: Value) -> bool | None:
-    """Return whether an alternative is an instance of a class in `kinds`; None if unknown.
+    """Return whether `isinstance(one, kinds)` is true; None if unknown.
 
-    `kinds` is the value of the second argument of `isinstance`: a class or a tuple of classes.
+    `one` is an alternative of an abstract value, `kinds` the value of a class or tuple of classes.
     """
     if isinstance(one, Unknown):
         return None
@@ -327,9 +327,9 @@ def is_instance(one: object, kinds: Value) -> bool | None:
 
 
 def classes_in(kinds: Value) -> list[object]:
-    """Return the classes in `kinds`, the value of the second argument of `isinstance`.
+    """Return the classes in `kinds`, the abstract value of the second argument of `isinstance`.
 
-    A tuple is replaced by its elements.
+    For the tuple `(int, float)` these are its elements, the two classes.
     """
     found: list[object] = []
     for one in kinds:

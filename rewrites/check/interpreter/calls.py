@@ -41,7 +41,7 @@ TRANSPARENT = word_set("""
 
 
 class Calls(MethodCalls):
-    """Part of the interpreter: calls."""
+    """Part of the interpreter that evaluates call expressions and calls the project's functions."""
 
     def eval_Call(self, node: ast.Call) -> Value:
         function = self.evaluate(node.func)

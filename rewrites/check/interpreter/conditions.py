@@ -21,7 +21,7 @@ from fullgraph.rewrites.check.syntax import dotted
 
 
 class Conditions(Subscripts):
-    """Part of the interpreter: conditions."""
+    """Part of the interpreter that decides conditions, and what variables are in each branch."""
 
     def condition(self, node: ast.expr, construct: str) -> bool | None:
         match node:

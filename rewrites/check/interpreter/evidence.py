@@ -32,7 +32,10 @@ class Evidence(Enum):
 
 
 def evidence_for(function: FunctionDefinition, name: str) -> Evidence:
-    """Return what the uses of a parameter show, up to the first assignment to its name."""
+    """Return what the uses of the parameter `name` show of its type: whether it is a tensor.
+
+    Only uses up to the first assignment to the name count.
+    """
     module = function.module
     nodes = [node for node in function.nodes if hasattr(node, "lineno")]
     bound = min(
@@ -47,7 +50,7 @@ def evidence_for(function: FunctionDefinition, name: str) -> Evidence:
     for node in nodes:
         if node.lineno > bound:
             continue
-        seen = _shows(node, name, module)
+        seen = _evidence_of(node, name, module)
         if seen is Evidence.OTHER:
             return seen
         if seen is Evidence.TENSOR:
@@ -55,8 +58,11 @@ def evidence_for(function: FunctionDefinition, name: str) -> Evidence:
     return found
 
 
-def _shows(node: ast.AST, name: str, module: Module) -> Evidence:
-    """Return what one node shows of the type of a variable."""
+def _evidence_of(node: ast.AST, name: str, module: Module) -> Evidence:
+    """Return whether `node` shows that the variable `name` is a tensor, is not, or neither.
+
+    `x.shape` and `x @ y` show that `x` is a tensor; `isinstance(x, …)` and `*x` that it is not.
+    """
     match node:
         case ast.Attribute(value=ast.Name(id=used), attr=attribute) if used == name:
             if attribute in TENSOR_ONLY or attribute in NUMERIC_ONLY:
@@ -75,7 +81,7 @@ def _shows(node: ast.AST, name: str, module: Module) -> Evidence:
                 ):
                     return Evidence.TENSOR
         case ast.Call(func=function, args=[ast.Name(id=used), *_]) if used == name:
-            return _shows_call(dotted(function), module)
+            return _evidence_of_call(dotted(function), module)
         case ast.BinOp(op=ast.MatMult(), left=left, right=right):
             if any(isinstance(one, ast.Name) and one.id == name for one in (left, right)):
                 return Evidence.TENSOR
@@ -86,8 +92,11 @@ def _shows(node: ast.AST, name: str, module: Module) -> Evidence:
     return Evidence.NONE
 
 
-def _shows_call(path: str, module: Module) -> Evidence:
-    """Return what a call of the function `path` shows of the type of its first argument."""
+def _evidence_of_call(path: str, module: Module) -> Evidence:
+    """Return what a call of `path` shows of its first argument: whether it is a tensor.
+
+    `torch.relu(x)` shows that `x` is a tensor, `isinstance(x, …)` that it is not.
+    """
     qualified = module.qualified(path)
     if path == "isinstance":
         return Evidence.OTHER

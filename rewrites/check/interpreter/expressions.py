@@ -45,7 +45,7 @@ from fullgraph.rewrites.check.syntax import dotted
 
 
 class Expressions(Attributes):
-    """Part of the interpreter: expressions, one method for each type of node."""
+    """Part of the interpreter that evaluates expressions, with one method for each type of node."""
 
     def evaluate(self, node: ast.expr) -> Value:
         self.burn()

@@ -65,7 +65,7 @@ LOGGERS = ("getLogger", "get_logger", "getChild")
 
 
 class ExternalCalls(LayerCalls):
-    """Part of the interpreter: functions and classes outside of the project."""
+    """Part of the interpreter that evaluates calls of functions and classes outside the project."""
 
     def call_external(
         self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call

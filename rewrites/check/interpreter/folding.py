@@ -51,9 +51,10 @@ def identity(left: Value, right: Value, negated: bool) -> Value:
 
 
 def fold(op: ast.AST, a: Literal, b: Literal) -> Value:
-    """Return the result of a binary operator on two constants.
+    """Return the value of `a op b` for two known constants, such as `2 + 3`.
 
-    It is computed for numbers and for `==` and `!=`; else only its type is known.
+    For operands other than numbers only `==` and `!=` give a constant. For other operators, and on
+    an error, only the type is known, or nothing.
     """
     small = all(kind in _NUMBERS or isinstance(op, ast.Eq | ast.NotEq) for kind in (a.kind, b.kind))
     if small:

@@ -339,7 +339,10 @@ class Interpreter(Statements):
 
 
 def _as_attribute(value: Value) -> Value:
-    """Return a value with its constants replaced by their types: other code may set them."""
+    """Return what is known of an attribute to which `value` is assigned: for 3, only "an int".
+
+    Constants other than None become their types, because other code may assign other constants.
+    """
     if any(isinstance(one, Literal) and one.value is not None for one in value):
         return join_all(
             (Plain(one.kind),) if isinstance(one, Literal) and one.value is not None else (one,)

@@ -27,7 +27,7 @@ from fullgraph.rewrites.check.interpreter.values import (
 
 
 class LayerCalls(BuiltinCalls):
-    """Part of the interpreter: layers of torch.nn."""
+    """Part of the interpreter that evaluates calls of torch.nn layers, such as an `nn.Linear`."""
 
     def call_layer(
         self, layer: Layer, args: list[Value], keywords: dict[str, Value], node: ast.Call

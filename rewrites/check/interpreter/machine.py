@@ -27,12 +27,12 @@ FUEL = 60_000
 
 
 class OutOfFuel(Exception):
-    """Raised if an entry takes too long; the notes so far are kept."""
+    """Raised when the interpreter has evaluated FUEL expressions for one entry; notes are kept."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """An expression or statement that is an instance of a construct of the table."""
+    """A note by the interpreter: this expression or statement may break the graph or recompile."""
 
     construct: str
     """Key of the table: "branch.if", "method:item", "call:time.time"."""
@@ -45,7 +45,7 @@ class Note:
 
 @dataclass(eq=False)
 class Frame:
-    """One call of a function that is being evaluated."""
+    """One call of a function that the interpreter is evaluating."""
 
     function: FunctionDefinition
     module: Module
@@ -64,7 +64,7 @@ class Frame:
 
 
 class Machine:
-    """State of the interpreter; subclasses add the evaluation."""
+    """State of the interpreter: call stack, notes and known values; subclasses evaluate code."""
 
     def __init__(self, project: Project, facts: Facts) -> None:
         self.project = project

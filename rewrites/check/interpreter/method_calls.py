@@ -45,7 +45,7 @@ from fullgraph.rewrites.check.syntax import dotted
 
 
 class MethodCalls(ExternalCalls):
-    """Part of the interpreter: method calls."""
+    """Part of the interpreter that evaluates calls of methods, such as `x.item()`."""
 
     def call_method(
         self, method: Method, args: list[Value], keywords: dict[str, Value], node: ast.Call
@@ -259,6 +259,9 @@ class MethodCalls(ExternalCalls):
 
 
 def _plain_level(method: str) -> str:
-    """Return the method of logging.Logger that a method calls: "warning" for "warning_once"."""
+    """Return the method of `logging.Logger` that a method of a logger stands for.
+
+    "warning" for "warn", "warning_once" and "warning_advice".
+    """
     base = method.removesuffix("_once").removesuffix("_advice").removesuffix("_rank0")
     return {"warn": "warning", "fatal": "critical"}.get(base, base)

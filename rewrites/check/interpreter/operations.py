@@ -95,7 +95,10 @@ NUMERIC_ONLY = word_set(
 
 
 def tensor_attribute(tensor: Tensor, name: str) -> Value | None:
-    """Return the value of an attribute of a tensor; None if `name` is a method or not known."""
+    """Return the abstract value of `tensor.name`: for `x.T` a tensor, for `x.ndim` an int.
+
+    None if `name` is a method, or not a known attribute.
+    """
     if tensor.dynamic and name == "shape":
         return (Data(tensor.proved, "size"),)
     if name in PLAIN_ATTRIBUTES:
@@ -114,7 +117,11 @@ def function_name(qualified: str) -> str:
 
 
 def torch_result(name: str, operands: list[Value], keywords: Mapping[str, Value]) -> Value:
-    """Return the result of a torch function or tensor method; `operands` include `self`."""
+    """Return the abstract value of the result of a torch function or tensor method.
+
+    `name` is "where" for `torch.where`. `operands` are the positional arguments, with `self` first.
+    The result is unknown for a function that the interpreter has no data on.
+    """
     values = [*operands, *keywords.values()]
     tensors = list(_tensors(values))
     proved = True  # the call raises for anything but tensors
@@ -186,9 +193,9 @@ def _tensors(values: Iterable[Value]) -> Iterable[Tensor]:
 def _dtype_of(
     name: str, operands: list[Value], keywords: Mapping[str, Value], tensors: list[Tensor]
 ) -> str:
-    """Return the kind of dtype that the torch function `name` returns; "" if unknown.
+    """Return the kind of dtype that a torch function returns: "bool", "int" or "float".
 
-    The kind is "bool", "int" or "float". `tensors` are the tensors among all operands and keyword
+    "" if unknown. `name` is "where" for `torch.where`. `tensors` are the tensors among all its
     arguments.
     """
     if name in GIVES_BOOL or name in ("bool", "logical_not", "logical_and", "logical_or"):
@@ -241,7 +248,7 @@ _DTYPES = {
 
 
 def dtype_named(value: Value) -> str:
-    """Return the kind of a dtype: "float" for `torch.float16`.
+    """Return the kind of dtype that `value` stands for: "float" for `torch.float16`.
 
     The kinds are "bool", "int" and "float". "" if `value` is not a known dtype.
     """
@@ -252,7 +259,10 @@ def dtype_named(value: Value) -> str:
 
 
 def is_int(value: Value) -> bool:
-    """Return whether a value is a Python int, known or dependent on data."""
+    """Return whether an abstract value is certainly a Python int.
+
+    It may be a known constant, such as 3, or depend on data, such as `x.argmax().item()`.
+    """
     return bool(value) and all(
         isinstance(one, Plain | Literal | Data) and one.kind == "int" for one in value
     )

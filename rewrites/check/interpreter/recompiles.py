@@ -15,10 +15,11 @@ NUMBERS = frozenset({"int", "float", "bool"})
 def construct_of_update(
     kind: ClassDefinition, before: Value | None, after: Value, reads_itself: bool
 ) -> str:
-    """Return the construct of an assignment to an attribute of `kind`; "" if it does not recompile.
+    """Return the construct of an assignment to an attribute if it causes recompiles; else "".
 
-    `before` is the attribute's value after `__init__`, `after` the assigned value. `reads_itself`
-    says whether the assigned value is computed from the old one.
+    An example is "recompile.module_int" for `self.n += 1` in a module. `kind` is the class,
+    `before` the attribute's value after `__init__`, `after` the assigned one. `reads_itself` is
+    True if `after` is computed from the old value.
     """
     owner = "module" if kind.has_base(["torch.nn.Module"]) or _is_module(kind) else "object"
     if before is not None and _is_none(before) and not _is_none(after):
@@ -49,9 +50,10 @@ def reads(node: ast.AST, path: str) -> bool:
 
 
 def is_fresh(frames: list[Frame], path: str) -> bool:
-    """Return whether a function on the call stack has already assigned the attribute `path`.
+    """Return whether a function on the call stack `frames` has already assigned an attribute.
 
-    Then each call of that function sets the attribute anew, and the old value does not matter.
+    `path` is "self.n", for example. Each call of that function then assigns the attribute first, so
+    its old value does not matter.
     """
     return any(path.rpartition(".")[2] in frame.stored for frame in frames)
 

@@ -33,7 +33,7 @@ ITERATIONS = 3
 
 
 class Statements(Conditions):
-    """Part of the interpreter: statements, one method for each type of node."""
+    """Part of the interpreter that runs statements, with one method for each type of node."""
 
     def run_block(self, body: Iterable[ast.stmt]) -> None:
         """Evaluate statements until one leaves the block, as `return` does."""

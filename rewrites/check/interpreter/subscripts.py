@@ -26,7 +26,7 @@ from fullgraph.rewrites.check.syntax import dotted
 
 
 class Subscripts(Calls):
-    """Part of the interpreter: subscripts."""
+    """Part of the interpreter that evaluates subscripts, such as `x[mask]` and `items[0]`."""
 
     def eval_Subscript(self, node: ast.Subscript) -> Value:
         return self.evaluate_subscript(node, "read")

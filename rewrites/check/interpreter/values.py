@@ -20,7 +20,7 @@ LIMIT = 6
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor, or a NumPy array, which Dynamo traces as one."""
+    """A possible value of an expression: a tensor, or a NumPy array, which Dynamo traces as one."""
 
     proved: bool = True
     """Whether it is known to be a tensor; else that is guessed."""
@@ -34,7 +34,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A Python value that depends on the elements of a tensor, such as `t.item()`."""
+    """A possible value of an expression: a Python value that depends on a tensor's elements.
+
+    An example is what `t.item()` returns.
+    """
 
     proved: bool = True
     kind: str = ""
@@ -45,7 +48,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A known Python constant."""
+    """A possible value of an expression: a known Python constant, such as 3 or None."""
 
     value: Any
     kind: str
@@ -53,7 +56,10 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A Python value that does not depend on a tensor's elements."""
+    """A possible value of an expression: a Python value that depends on no tensor's elements.
+
+    Only its type is known: a number, str, size, … (a known value is a `Literal`).
+    """
 
     kind: str = ""
     """"int", "float", "bool", "str", "size", "dtype", "device"; "" if unknown."""
@@ -61,7 +67,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """A tuple, list, set or iterator."""
+    """A possible value of an expression: a tuple, list, set or iterator."""
 
     kind: str
     items: tuple[Value, ...] | None = None
@@ -72,7 +78,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A dict."""
+    """A possible value of an expression: a dict."""
 
     items: tuple[tuple[object, Value], ...] = ()
     """Pairs of a known key and its value."""
@@ -82,14 +88,17 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An instance of a class of the project."""
+    """A possible value of an expression: an instance of a class of the project."""
 
     kind: ClassDefinition
 
 
 @dataclass(frozen=True, slots=True)
 class Super:
-    """The result of `super()` in a method of the class `after`, for an instance of `kind`."""
+    """A possible value of an expression: what `super()` returns in a method of class `after`.
+
+    `kind` is the class of `self`.
+    """
 
     kind: ClassDefinition
     after: ClassDefinition
@@ -97,7 +106,7 @@ class Super:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A module of torch.nn."""
+    """A possible value of an expression: a module of torch.nn, such as an `nn.Linear`."""
 
     name: str
     """"torch.nn.Linear"."""
@@ -107,7 +116,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function, method or lambda of the project."""
+    """A possible value of an expression: a function, method or lambda of the project."""
 
     definition: FunctionDefinition
     receiver: Value = ()
@@ -118,35 +127,44 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class ClassObject:
-    """A class of the project."""
+    """A possible value of an expression: a class of the project itself, not an instance of it."""
 
     kind: ClassDefinition
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleObject:
-    """A module of the project."""
+    """A possible value of an expression: a Python module (file) of the project."""
 
     module: Module
 
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A function, class or module outside of the project; `name` is its qualified name."""
+    """A possible value of an expression: a function, class or module outside the project.
+
+    `name` is its qualified name, such as "torch.where".
+    """
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """An instance of an external class; `name` is the qualified name of the class."""
+    """A possible value of an expression: an instance of a class outside the project.
+
+    `name` is the qualified name of the class, such as "logging.Logger".
+    """
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A bound method of a value that is not an instance of a class of the project."""
+    """A possible value of an expression: a bound method, such as `x.item` of a tensor `x`.
+
+    Methods of the project's own classes are `Function` instead.
+    """
 
     receiver: Value
     name: str
@@ -154,7 +172,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value of which nothing is known."""
+    """A possible value of an expression: one of which nothing is known."""
 
 
 Value = tuple[Any, ...]
@@ -185,10 +203,10 @@ def literal(value: object) -> Value:
 
 
 def with_fact(value: Value, dtype: str) -> Value:
-    """Return what is known of an expression's value once a run has shown that it was a tensor.
+    """Return the abstract value of an expression once a run has shown that it was a tensor.
 
-    If some alternatives are tensors, only these stay, as proved ones. Otherwise an unknown value
-    becomes a tensor of `dtype`, which is "bool", "int", "float", or "" if unknown.
+    `value` is what the source shows. Of its alternatives the tensors stay, as proved ones. If there
+    is none but `value` may be unknown, it becomes a tensor of `dtype` ("bool", "int", "float", "").
     """
     tensors = tuple(replace(one, proved=True) for one in value if isinstance(one, Tensor))
     unknown = any(isinstance(one, Unknown) for one in value)
@@ -196,7 +214,10 @@ def with_fact(value: Value, dtype: str) -> Value:
 
 
 def join(*values: Value) -> Value:
-    """Return the value with the alternatives of all `values`; UNKNOWN if more than LIMIT."""
+    """Return the value that has the alternatives of all `values`; similar ones are merged.
+
+    The result is UNKNOWN if there are more than LIMIT (6) alternatives.
+    """
     first = values[0]
     if all(one is first or one == first for one in values[1:]):
         return first
@@ -209,7 +230,10 @@ def join(*values: Value) -> Value:
 
 
 def _add(found: list[Any], new: Any) -> None:
-    """Add the alternative `new` to `found`, or merge it with a similar one."""
+    """Add the alternative `new` to `found`, or merge it with one that is already there.
+
+    An int 3 and an int 4 merge into an int whose value is not known.
+    """
     for number, old in enumerate(found):
         merged = _merge(old, new)
         if merged is not None:
@@ -282,7 +306,7 @@ def sequence_of(element: Value, kind: str = "list") -> Value:
 
 
 def weakened(value: Value) -> Value:
-    """Return a value with its tensors and data marked as not proved."""
+    """Return `value` with its tensors and data-dependent values marked as guessed, not proved."""
     if any(isinstance(one, Tensor | Data) and one.proved for one in value):
         return tuple(
             replace(one, proved=False) if isinstance(one, Tensor | Data) else one for one in value
@@ -291,47 +315,53 @@ def weakened(value: Value) -> Value:
 
 
 def tensors_in(value: Value) -> list[Tensor]:
-    """Return the alternatives that are tensors."""
+    """Return those alternatives of an abstract value that are tensors."""
     return [one for one in value if isinstance(one, Tensor)]
 
 
 def data_in(value: Value) -> list[Data]:
-    """Return the alternatives that are Python values and depend on data."""
+    """Return those alternatives of an abstract value that depend on data, such as `x.item()`."""
     return [one for one in value if isinstance(one, Data)]
 
 
 def is_tensor(value: Value) -> bool:
-    """Return whether every alternative is a tensor."""
+    """Return whether every alternative of an abstract value is a tensor; False if it has none."""
     return bool(value) and all(isinstance(one, Tensor) for one in value)
 
 
 def is_proved(value: Value) -> bool:
-    """Return whether every alternative is a proved tensor or proved data."""
+    """Return whether a value is known, and not guessed, to be a tensor or depend on one."""
     return bool(value) and all(isinstance(one, Tensor | Data) and one.proved for one in value)
 
 
 def is_unknown(value: Value) -> bool:
-    """Return whether some alternative is unknown."""
+    """Return whether an abstract value has an unknown alternative, or none at all."""
     return not value or any(isinstance(one, Unknown) for one in value)
 
 
 def without_none(value: Value) -> Value:
-    """Return the alternatives of a value other than None."""
+    """Return an abstract value without the alternative None: what `x` is after `x is not None`."""
     return tuple(one for one in value if not (isinstance(one, Literal) and one.value is None))
 
 
 def only_none(value: Value) -> Value:
-    """Return the value None if `value` can be None; else (), which has no alternatives."""
+    """Return the abstract value of `x` after `x is None`: None if `value` can be None.
+
+    Else it is (), which has no alternatives: the code cannot be reached.
+    """
     return NONE if any(may_be_none(one) for one in value) else ()
 
 
 def may_be_none(one: Any) -> bool:
-    """Return whether an alternative can be None."""
+    """Return whether `one`, an alternative of an abstract value, can be None."""
     return isinstance(one, Unknown) or (isinstance(one, Literal) and one.value is None)
 
 
 def truth(value: Value) -> bool | None:
-    """Return the truth value of all alternatives; None if it is unknown or not the same for all."""
+    """Return the truth value of an abstract value; None if it is not known.
+
+    It is not known either if the alternatives have different truth values.
+    """
     found = {_truth_of(one) for one in value}
     return found.pop() if len(found) == 1 else None
 
@@ -347,15 +377,18 @@ def _truth_of(one: Any) -> bool | None:
 
 
 def constant_of(node: ast.expr) -> Value:
-    """Return the value of a literal expression; unknown for others."""
+    """Return the abstract value of a literal such as `3`; unknown for any other expression."""
     return literal(node.value) if isinstance(node, ast.Constant) else UNKNOWN
 
 
 def data_only(value: Value) -> Value:
-    """Return a value with only the alternatives that are Python values and depend on data."""
+    """Return an abstract value without the alternatives that do not depend on data."""
     return tuple(one for one in value if isinstance(one, Data))
 
 
 def is_plain(value: Value) -> bool:
-    """Return whether all alternatives are Python values that do not depend on data."""
+    """Return whether an abstract value is certainly no tensor and does not depend on data.
+
+    Every alternative is then a known constant or an unknown number, str, ….
+    """
     return all(isinstance(one, Plain | Literal) for one in value)

@@ -46,7 +46,11 @@ _UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    """Rewrite an `assert`, or an `if` that only raises."""
+    """Return the edit that lets Dynamo trace a check on a tensor, such as `assert x.all()`.
+
+    The check is the site's statement: an `assert`, or an `if` that only raises. The result is a
+    refusal if the check cannot be traced, and None if it needs no edit or there is no check.
+    """
     statement = find_outlined_statement(site, is_check_statement)
     if statement is None:
         return None
@@ -83,7 +87,11 @@ def _rewrite_assertion(
 
 
 def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
-    """Return the rewrite of an `if` that only raises, or a refusal."""
+    """Return the edit of an `if` that only raises, such as `if x.any(): raise ValueError`.
+
+    The edit adds a check in the graph. The result is a refusal if the `if` does more, or its
+    condition is not known to be a tensor. It is never None.
+    """
     pattern = m.SimpleStatementLine([m.Raise(exc=~m.MatchIfTrue(lambda exc: exc is None))])
     body = statement.body.body
     if statement.orelse is not None or len(body) != 1 or not m.matches(body[0], pattern):
@@ -109,10 +117,10 @@ def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
 def _assume_unused_exception(
     replacements: dict[cst.CSTNode, cst.CSTNode], kind: str, test: cst.BaseExpression
 ) -> Rewrite:
-    """Return a rewrite that assumes that the exception of a check is not needed.
+    """Return a rewrite of a check, with the assumption that no caller needs its exception.
 
-    `replacements` are the edits, `kind` is the exception that compiled code no longer raises, such
-    as "ValueError", and `test` is the check's condition.
+    `replacements` are the edits. `kind` is the exception that compiled code no longer raises, such
+    as "ValueError". `test` is the check's condition.
     """
     return Rewrite(
         replacements,
@@ -133,7 +141,10 @@ def _is_compiling_call(site: Site) -> cst.BaseExpression:
 def _assert_async_line(
     site: Site, holds: cst.BaseExpression, message: str
 ) -> cst.SimpleStatementLine:
-    """Return the statement `torch._assert_async(holds, message)`."""
+    """Return the statement `torch._assert_async(holds, "message")`.
+
+    `holds` is an expression for a 0-d tensor: whether the assertion holds.
+    """
     torch = site.document.imported_name("torch") or "torch"
     text = string_literal(message)
     call = build_expression(f"{torch}._assert_async({{holds}}, {{text}})", holds=holds, text=text)
@@ -141,9 +152,9 @@ def _assert_async_line(
 
 
 def _constant_text(message: cst.BaseExpression | None) -> str:
-    """Return the text of a message, with "..." for each part that is not a literal.
+    """Return the text of an assertion's message: "bad ..." for `f"bad {x}"`.
 
-    The text is "" if there is no message (`message` is None).
+    "..." replaces what is not a literal. The text is "" if `message` is None: there is no message.
     """
     if isinstance(message, cst.FormattedString):
         parts = [
@@ -194,7 +205,8 @@ def _tensor_of_condition(
 ) -> tuple[cst.BaseExpression, bool] | None:
     """Return a 0-d tensor with the truth value of a condition, and whether its dtype is bool.
 
-    None if no such tensor is known.
+    For `x.item() > 0` the result is the expression `x > 0` and True. None if no such tensor is
+    known.
     """
     seen = site.observed(test)
     if seen is not None and seen.is_tensor:

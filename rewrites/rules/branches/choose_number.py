@@ -41,7 +41,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     for call in find_scalar_sources(site):
         tensor = tensor_of(site, call)
         seen = infer(site, tensor)
-        if tensor is call or seen is None or len(seen.dtypes) != 1 or not _is_named(site, call):
+        if tensor is call or seen is None or len(seen.dtypes) != 1 or not _is_assigned(site, call):
             continue
         if seen.dims != {0} or not all(one.is_float for one in seen.tensors):
             return Refusal("the number is not one of a floating-point tensor without dimensions")
@@ -61,17 +61,21 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _is_exact_in_float32(site: Site, condition: cst.BaseExpression) -> bool:
-    """Return whether a comparison has the same result in float32 as in Python's float64."""
+    """Return whether a comparison with numbers gives the same result in float32 as in float64.
+
+    True for `x > 0.5`. False if a float literal is not a multiple of 1/8, such as 0.1, or if two
+    or more of the variables were Python numbers in the run.
+    """
     literals = [one for one in walk(condition) if isinstance(one, cst.Float)]
     names = [one for one in walk(condition) if isinstance(one, cst.Name | cst.Attribute)]
     numbers = [seen for one in names if (seen := site.observed(one)) is not None and seen.is_number]
     return len(numbers) <= 1 and all(one.evaluated_value * 8 % 1 == 0 for one in literals)
 
 
-def _is_named(site: Site, call: cst.Call) -> bool:
-    """Return whether the result of `call` is assigned directly: `x = call()`.
+def _is_assigned(site: Site, call: cst.Call) -> bool:
+    """Return whether a statement assigns the result of `call` and nothing else: `x = call()`.
 
-    Rule FG301 rewrites calls inside conditions.
+    Calls inside a condition are left to rule FG301.
     """
     return isinstance(site.document.parent(call), cst.Assign)
 

@@ -55,7 +55,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _leaves_loop(site: Site, node: cst.If) -> bool:
-    """Return whether an `if` has a `break`, or a `return` inside a loop."""
+    """Return whether an `if` ends in a `break`, or is in a `for` loop and ends in a `return`."""
     last = split_statements(node.body)[-1]
     loop = site.document.parent(site.document.parent(node))
     return isinstance(last, cst.Break) or (

@@ -112,7 +112,7 @@ def _rewrite_gather(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> R
 def _arguments_by_name(
     call: cst.Call, names: tuple[str, ...]
 ) -> dict[str, cst.BaseExpression] | None:
-    """Return the arguments of a call by parameter name, without `async_op=False`.
+    """Return the arguments of a call by parameter name; `async_op=False` is left out.
 
     `names` are the function's parameters in order. None if an argument is starred, has a name that
     is not among them, or is `group_src` or `group_dst`.
@@ -129,28 +129,31 @@ def _arguments_by_name(
 
 
 def _is_default(site: Site, group: cst.BaseExpression | None) -> bool:
-    """Return whether a process group is the default one."""
+    """Return whether `group`, an argument for a process group, means the default group.
+
+    It does if it is not given (None), or is written as `None` or `torch.distributed.group.WORLD`.
+    """
     if group is None or (isinstance(group, cst.Name) and group.value == "None"):
         return True
     return site.document.qualified_name(group) == "torch.distributed.group.WORLD"
 
 
-def _spelling_of(site: Site, module: str, alias: str, name: str) -> str:
-    """Return the code for an attribute of a module in this file: `dist.group.WORLD`.
+def _attribute_code(site: Site, module: str, alias: str, name: str) -> str:
+    """Return the code of `module.name`, with the name by which this file imports the module.
 
-    `name` is the attribute ("group.WORLD"). `alias` ("dist") stands for a module that the file does
-    not import yet.
+    For "torch.distributed" and "group.WORLD" this is "dist.group.WORLD" after
+    `import torch.distributed as dist`. Without such an import, `alias` is used as that name.
     """
     known = (one for one, meaning in site.document.imports.items() if meaning == module)
     return f"{next(known, alias)}.{name}"
 
 
 def _functional_name(site: Site, name: str) -> str:
-    return _spelling_of(site, _FUNCTIONAL, "funcol", name)
+    return _attribute_code(site, _FUNCTIONAL, "funcol", name)
 
 
 def _world_group(site: Site) -> str:
-    return _spelling_of(site, "torch.distributed", "dist", "group.WORLD")
+    return _attribute_code(site, "torch.distributed", "dist", "group.WORLD")
 
 
 RULE = Rule(

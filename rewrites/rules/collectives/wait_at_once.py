@@ -133,7 +133,7 @@ def _removable_line(site: Site, use: cst.Name, pattern: m.Expr) -> cst.SimpleSta
 
 
 def _is_async(site: Site, call: cst.Call) -> bool:
-    """Return whether a call is that of a collective with `async_op=True`."""
+    """Return whether `call` calls a function of `torch.distributed` with `async_op=True`."""
     named = site.callee_name(call).startswith("torch.distributed.")
     return named and any(m.matches(arg, _ASYNC) for arg in call.args)
 

@@ -101,7 +101,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             gradient_call.input in names_bound(one)
             or _name_requiring_grad(one) == gradient_call.input
         ):
-            edits |= _without_leaf(site, one)
+            edits |= _stop_requiring_grad(site, one)
     edits[line] = cst.FlattenSentinel(_vjp_statements(site, line, call, gradient_call, steps))
     later = bool(bound) and gradient_call.input in live_in(statements_after(site.document, line))
     return Rewrite(
@@ -146,7 +146,10 @@ def _parse_gradient_call(site: Site, call: cst.Call) -> GradientCall | Refusal:
 
 
 def _only_item(value: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the only item of a list or tuple, None if it has several; other values unchanged."""
+    """Return `x` for the list or tuple literal `[x]`; None if it has no or several items.
+
+    Any other expression is returned unchanged.
+    """
     if not isinstance(value, cst.List | cst.Tuple):
         return value
     return value.elements[0].value if len(value.elements) == 1 else None
@@ -172,7 +175,10 @@ def _name_requiring_grad(line: cst.CSTNode) -> str:
 def _dependent_statements(
     lines: Sequence[cst.CSTNode], gradient_call: GradientCall
 ) -> list[cst.CSTNode]:
-    """Return the statements by which the call's output is computed from its input."""
+    """Return those of the statements `lines` that compute the gradient's output from its input.
+
+    For `torch.autograd.grad(y, x)` these are the statements on the way from `x` to `y`, in order.
+    """
     reached = {gradient_call.input}
     for line in lines:
         if names_read(line) & reached:
@@ -226,14 +232,17 @@ def _refusal_reason(
 
 
 def _cotangent_reads(gradient_call: GradientCall) -> frozenset[str]:
-    """Return the names that the argument `grad_outputs` reads."""
+    """Return the variables that the argument `grad_outputs` of a gradient call reads.
+
+    The set is empty if the argument is not given.
+    """
     return (
         names_read(gradient_call.cotangent) if gradient_call.cotangent is not None else frozenset()
     )
 
 
-def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits of a statement after which it makes no tensor require a gradient.
+def _stop_requiring_grad(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
+    """Return the edits of `line` with which it no longer sets `requires_grad` on a tensor.
 
     `x = Variable(y, requires_grad=True)` becomes `x = y.detach()`; `x.requires_grad_()` is removed.
     """
@@ -296,10 +305,10 @@ def _vjp_statements(
 def _unpacked_gradient(
     document: Document, call: cst.Call, gradient: cst.BaseExpression
 ) -> tuple[cst.CSTNode, cst.CSTNode]:
-    """Return a node of the document, and its replacement, which uses `gradient`.
+    """Return a node to replace, and its replacement, to put `gradient` in place of `call`.
 
-    The result of `call` is a tuple of one gradient. The node is what takes it out of the tuple,
-    such as `call[0]`; if there is none, it is `call`, which is replaced by `(gradient,)`.
+    `call` returns a tuple of one gradient. For `call[0]` the result is this subscript and
+    `gradient`; for `(g,) = call` the assignment and `g = gradient`; else `call` and `(gradient,)`.
     """
     parent = document.parent(call)
     match parent:

@@ -92,7 +92,10 @@ def _torch_name(site: Site) -> str:
 
 
 def _is_below(site: Site, tensor: cst.BaseExpression, length: cst.BaseExpression) -> bool:
-    """Return whether the elements of a variable are known to be from 0 to `length - 1`."""
+    """Return whether the variable `tensor` is known to hold only values from 0 to `length - 1`.
+
+    This is decided by the expression that was assigned to the variable, such as `y % length`.
+    """
     known = find_definitions(site.document, tensor)
     if known is None or not isinstance(tensor, cst.Name):
         return False
@@ -105,7 +108,10 @@ def _is_below(site: Site, tensor: cst.BaseExpression, length: cst.BaseExpression
 
 
 def _is_value_below(site: Site, value: cst.BaseExpression, length: cst.BaseExpression) -> bool:
-    """Return whether the elements of an expression are known to be from 0 to `length - 1`."""
+    """Return whether the tensor `value` is known to have only elements from 0 to `length - 1`.
+
+    True for `x % length`, and for `x.clamp(0, 7)` if `length` is 8.
+    """
     code = site.document.code
     if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Modulo):
         return code(value.right) == code(length)

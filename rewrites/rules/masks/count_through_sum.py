@@ -71,7 +71,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _count_nonzero(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
-    """Return an expression for the number of nonzero elements of a mask."""
+    """Return the code that counts the nonzero elements of a mask.
+
+    It is `mask.sum()` if the mask's dtype was bool in the run, else `torch.count_nonzero(mask)`.
+    """
     seen = site.observed(mask)
     if seen is not None and seen.dtypes == {"bool"}:
         return build_expression("{mask}.sum()", mask=mask)
@@ -80,9 +83,9 @@ def _count_nonzero(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _distinct_elements(site: Site, call: cst.Call) -> NonzeroIndices:
-    """Return the result of a `unique` call in the form of that of a `nonzero` call.
+    """Describe a `unique` call as a `NonzeroIndices`, the description of a `nonzero` call.
 
-    The analysis of the uses of nonzero indices then works for it, too.
+    The functions that analyze the uses of nonzero indices then accept it.
     """
     return NonzeroIndices(call, 1, False, call, True, (call,), False)
 

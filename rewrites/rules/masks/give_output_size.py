@@ -49,7 +49,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _repeated_dimension(call: cst.Call) -> int:
-    """Return the integer `dim=` of a `repeat_interleave` call written as a literal; else 0."""
+    """Return the `dim=` of a `repeat_interleave` call.
+
+    The result is 0 if `dim=` is missing or not an integer literal.
+    """
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == "dim":
             return arg.value.evaluated_value if isinstance(arg.value, cst.Integer) else 0

@@ -111,11 +111,11 @@ def _rewrite_all(
     mask: cst.BaseExpression | None,
     edits: dict[cst.CSTNode, Replacement],
 ) -> Rewrite | Refusal:
-    """Rewrite the subscripts `found`, such as `x[indices]`, with the mask.
+    """Return the rewrite of all subscripts `found` from `x[indices]` to use the mask.
 
-    `mask` is the variable that holds the mask; if it is None, the mask's expression is repeated in
-    each subscript. `edits` replace the other uses of the indices; the edits of the subscripts are
-    added. The result is a refusal if one subscript cannot be rewritten.
+    `mask` is the variable that holds the mask; if None, each subscript repeats the mask's
+    expression. `edits` replace the other uses of the indices and become part of the rewrite. If a
+    subscript cannot be rewritten, a refusal is returned.
     """
     assumes: list[str] = []
     covered: set[cst.CSTNode] = set()
@@ -161,7 +161,7 @@ class IndicesUse:
 def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
     """Return the subscripts indexed by the nonzero indices, `x[indices]`, and all other uses.
 
-    The indices are the value of the site's expression.
+    The site's expression computes the indices: `indices = mask.nonzero()`.
     """
     known = find_definitions(site.document, site.node)
     assign = next(
@@ -192,9 +192,9 @@ def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpr
 
 
 def _replaceable_use(site: Site, use: cst.BaseExpression) -> IndicesUse | None:
-    """Return how `use`, a use of the nonzero indices, can be written with the mask.
+    """Return a use of the nonzero indices that a mask can replace, such as `len(indices)`.
 
-    None if it cannot.
+    `use` is the variable or call with the indices. None if the mask cannot replace this use.
     """
     found, document = find_indices(site), site.document
     if found is None or found.dims != 1 or not (found.bound or use is site.node):

@@ -78,10 +78,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _find_loop(
     site: Site, known: Definitions, call: cst.Call
 ) -> tuple[cst.For, cst.CSTNode | None] | None:
-    """Return the `for` loop over the indices that `call` computes; None if there is none.
+    """Return the `for` loop over the indices from `call`, and the statement that names them.
 
-    The second value is the statement that assigns the indices to a variable; None if the loop
-    iterates over the call's result directly.
+    The statement is `indices = call`; None if `call` is in the loop's header itself. The whole
+    result is None if no loop iterates over the indices, or if they have another use.
     """
     document = site.document
     node = _outermost(site, call)
@@ -101,9 +101,9 @@ def _find_loop(
 
 
 def _outermost(site: Site, node: cst.CSTNode) -> cst.CSTNode:
-    """Return the largest expression around `node` that still has the indices as its value.
+    """Return `node` with all conversions around it that keep its indices.
 
-    For `x.nonzero()` in `x.nonzero().tolist()` this is the whole expression.
+    For the node `x.nonzero()` in `x.nonzero().flatten().tolist()` this is the whole expression.
     """
     document = site.document
     while True:

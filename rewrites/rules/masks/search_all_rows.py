@@ -65,7 +65,7 @@ def rewrite(site: Site) -> Rewrite | None:
     if rows is None or not _is_only_search(site, loop, found, asked):
         return None
     made, stack = rows
-    mask = {one: loop.iter for one in walk(found.truth) if _is_row(one, loop)}
+    mask = {one: loop.iter for one in walk(found.truth) if _is_loop_variable(one, loop)}
     name = cst.ensure_type(found.uses[0], cst.Name).value
     first = build_statement("{name} = {mask}", name=name, mask=replace_nodes(found.truth, mask))
     return Rewrite(
@@ -116,9 +116,10 @@ def _find_result_list(
 
 
 def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: FirstMatch) -> bool:
-    """Return whether the loop only searches the rows of a matrix, and reads no other tensor.
+    """Return whether a loop only looks for the first match in each row of a matrix.
 
-    `found` are the indices of the true elements of a row, and `asked` their uses.
+    `found` are the indices of the matching elements in a row, `asked` how the loop uses them.
+    False if the condition reads another tensor than the row, such as in `row > limit`.
     """
     assert asked.choice is not None
     rows = site.observed(loop.iter)
@@ -137,13 +138,15 @@ def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: Fir
     ):
         return False
     known = find_definitions(site.document, loop)
-    after = [use for use in known.reaching if _is_row(use, loop)] if known is not None else []
+    after = (
+        [use for use in known.reaching if _is_loop_variable(use, loop)] if known is not None else []
+    )
     here = all(loop in site.document.ancestors(use) for use in (*after, *found.uses))
     return here and len(split_statements(loop.body)) == 2
 
 
-def _is_row(node: cst.CSTNode, loop: cst.For) -> bool:
-    """Return whether a node is a use of the loop's variable."""
+def _is_loop_variable(node: cst.CSTNode, loop: cst.For) -> bool:
+    """Return whether `node` is a variable with the same name as the target of `loop`."""
     target = loop.target
     return (
         isinstance(node, cst.Name) and isinstance(target, cst.Name) and node.value == target.value

@@ -101,7 +101,10 @@ def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _tensor_expression(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return `x.mean()` for `np.mean(x.cpu().numpy())`; None for an array of another form."""
+    """Return the torch form of a NumPy reduction: `x.mean()` for `np.mean(x.cpu().numpy())`.
+
+    None if `array` is not a supported reduction of a float tensor that is converted to an array.
+    """
     name = site.callee_name(array).removeprefix("numpy.")
     match array:
         case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=inner, keyword=None)]):

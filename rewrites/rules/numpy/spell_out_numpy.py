@@ -67,9 +67,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refusal | None:
-    """Return an equivalent of a NumPy call that Dynamo traces, or a refusal.
+    """Return a NumPy call rewritten so that Dynamo traces it, or a refusal.
 
-    None if the function `name` has no known equivalent.
+    For `np.nansum(x)` this is `np.sum(np.where(np.isnan(x), 0, x))`. None if no equivalent of the
+    NumPy function `name` is known.
     """
     if not isinstance(call.func, cst.Attribute):
         return None
@@ -101,7 +102,11 @@ def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | 
 
 
 def _nested_where(np: str, call: cst.Call) -> cst.BaseExpression | Refusal | None:
-    """Return `np.select([c, d], [x, y], z)` as nested `np.where` calls, or a refusal."""
+    """Return `np.where(c, x, np.where(d, y, z))` for `np.select([c, d], [x, y], z)`.
+
+    `np` is the name of NumPy in the file. The result is a refusal if the conditions or choices are
+    not list literals. It is never None.
+    """
     match call.args:
         case [cst.Arg(value=cst.List() as tests), cst.Arg(value=cst.List() as values), *rest]:
             pass

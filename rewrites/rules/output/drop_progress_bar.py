@@ -68,9 +68,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _find_bar(site: Site) -> cst.Call | None:
-    """Return the call that creates the progress bar that code at or around the site uses.
+    """Return the call that creates a progress bar which the code at the site uses.
 
-    None if there is none.
+    This includes the header of a loop or `with` around the site: `for x in tqdm(xs):`. None if no
+    progress bar is found.
     """
     if not any(name in site.document.text for name in ("tqdm", "rich")):
         return None
@@ -99,7 +100,10 @@ def _callee(site: Site, call: cst.Call) -> str:
 
 
 def _assigned_bars(site: Site, function: cst.FunctionDef) -> dict[str, cst.Call]:
-    """Return the calls that create progress bars, by the variable they are first assigned to."""
+    """Return the calls that create progress bars, by the name of the variable for the bar.
+
+    If a variable is assigned several bars, the first one counts.
+    """
     found: dict[str, cst.Call] = {}
     for one in walk(function):
         match one:
@@ -139,9 +143,9 @@ def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
 
 
 def _iterable_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:
-    """Return the iterable that is passed to a progress bar; None if none is passed.
+    """Return the iterable of a progress bar: `xs` for `tqdm(xs)`, `range(n)` for `trange(n)`.
 
-    Raises NotApplicable if the call has starred arguments.
+    None if the call has no iterable. Raises NotApplicable if it has starred arguments.
     """
     if any(arg.star for arg in call.args):
         raise NotApplicable("its arguments are unpacked")

@@ -81,10 +81,10 @@ def _filter_call(site: Site, statement: cst.CSTNode) -> cst.Call | None:
 
 
 def _folded_arguments(site: Site, call: cst.Call) -> list[str] | None:
-    """Return arguments for `catch_warnings` with which it sets the same filter as `call`.
+    """Return the arguments with which `catch_warnings` itself sets the filter that `call` sets.
 
-    For `simplefilter('ignore')` they are `["action='ignore'"]`. None if `catch_warnings` cannot set
-    it.
+    For `simplefilter('ignore')` they are `["action='ignore'"]`. None if `catch_warnings` has no
+    such arguments, for example for a filter with a `message`.
     """
     name = site.document.qualified_name(call.func).rpartition(".")[2]
     if name == "resetwarnings":

@@ -71,7 +71,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _guard_statements(site: Site, timed: list[_Statement]) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that run the statements in eager only, adjacent ones under one `if`."""
+    """Return the edits after which the statements `timed` run in eager only.
+
+    Each edit puts a statement, and those directly after it, under one `if` on `is_compiling()`.
+    """
     groups: list[list[_Statement]] = []
     for one in timed:
         block = site.document.parent(one)
@@ -95,9 +98,9 @@ def _reads_clock(site: Site, node: cst.CSTNode) -> bool:
 
 
 def _timed_statements(site: Site, function: cst.FunctionDef) -> list[_Statement]:
-    """Return the statements that only measure, store or print times.
+    """Return the statements of a function that only measure, store or print times.
 
-    Raises NotApplicable if a time is used in another way.
+    Raises NotApplicable if another statement uses a time, or a variable holds more than times.
     """
     lines = list(_statements(site, function.body))
     timed: list[_Statement] = []
@@ -126,7 +129,10 @@ def _timed_statements(site: Site, function: cst.FunctionDef) -> list[_Statement]
 
 
 def _statements(site: Site, node: cst.CSTNode) -> Iterator[_Statement]:
-    """Yield the statement lines in a node; an `if` with only output counts as one statement."""
+    """Yield the statements of one line each inside a node, at any depth.
+
+    An `if` that only writes output is yielded whole, as one statement.
+    """
     for child in node.children:
         output = isinstance(child, cst.If) and is_output_statement(site, child)
         if isinstance(child, cst.SimpleStatementLine) or (output and isinstance(child, cst.If)):
@@ -136,7 +142,7 @@ def _statements(site: Site, node: cst.CSTNode) -> Iterator[_Statement]:
 
 
 def _names_changed(line: _Statement) -> set[str]:
-    """Return the variables and attributes that a statement assigns or mutates."""
+    """Return the names of what a statement assigns or mutates, such as "t" and "self.times"."""
     if isinstance(line, cst.If):
         return set()
     names = {_base_name(target) for target in _targets(line)} | set(names_mutated(line))
@@ -158,7 +164,7 @@ def _base_name(target: cst.BaseExpression) -> str:
 
 
 def _only_records_time(site: Site, line: _Statement) -> bool:
-    """Return whether a statement only assigns, appends or prints a time."""
+    """Return whether a statement does nothing but assign, append or print a time."""
     if isinstance(line, cst.If):
         return True
     if len(line.body) != 1 or is_output_statement(site, line):
@@ -178,7 +184,10 @@ def _only_records_time(site: Site, line: _Statement) -> bool:
 
 
 def _is_time(site: Site, value: cst.BaseExpression) -> bool:
-    """Return whether an expression is arithmetic on times and other Python numbers."""
+    """Return whether an expression has no tensor and no call but those that read a clock.
+
+    `time.time() - start` is such an expression.
+    """
     return all(
         _reads_clock(site, one)
         for one in walk(value)

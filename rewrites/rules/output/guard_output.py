@@ -51,7 +51,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _only_eager(replacements: dict[cst.CSTNode, cst.CSTNode]) -> Rewrite:
-    """Return a rewrite that makes `replacements`, which let output statements run in eager only."""
+    """Return a rewrite with the edits `replacements`, which make output statements eager-only.
+
+    It is unsafe: it assumes that nobody needs the output of the compiled program.
+    """
     return Rewrite(
         replacements,
         "The compiled program leaves the output out; eager code writes it as before.",

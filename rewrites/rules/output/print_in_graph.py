@@ -181,10 +181,10 @@ class FormatString:
 
 
 def _dimensions_of(site: Site, value: cst.BaseExpression) -> frozenset[int]:
-    """Return the numbers of dimensions that a tensor had in the run.
+    """Return the numbers of dimensions that `value`, a tensor, had in the run, such as {2}.
 
-    Empty if the value is not known to be a tensor. Of an f-string's expressions, a run records only
-    names. There, a reduction such as `x.mean()` has 0 dimensions if `x` is known to be a tensor.
+    Empty if it is not known to be a tensor. For an expression in an f-string the run records only
+    variables; there, a reduction of a tensor, such as `x.mean()`, counts as 0-d.
     """
     seen = observation_of(site, site.statement, value)
     if seen is not None:
@@ -207,10 +207,10 @@ def _receiver_of(call: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _is_plain(value: cst.BaseExpression, seen: ValueSummary) -> bool:
-    """Return whether a value is a number, None, or a string, by the types `seen` in the run.
+    """Return whether a printed value is a number, None, or a string that no call makes.
 
-    A string counts only if the expression is a variable, attribute or subscript, so no call makes
-    it.
+    `seen` is what the run recorded of it. A string counts if `value` is a variable, an attribute or
+    a subscript.
     """
     if set(seen.types) <= {"str"}:
         return isinstance(value, cst.Name | cst.Attribute | cst.Subscript)

@@ -77,7 +77,7 @@ _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
 def _with_arguments(call: cst.Call, args: Sequence[cst.Arg]) -> cst.BaseExpression:
-    """Return `call` with the arguments `args`, and commas where they lack them."""
+    """Return `call` with `args` in place of its arguments, and a comma after each but the last."""
     spelled = [
         arg.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
         if isinstance(arg.comma, cst.MaybeSentinel) and place < len(args) - 1
@@ -96,9 +96,9 @@ def _creates_tensor(site: Site, call: cst.Call) -> bool:
 
 
 def _unknown_reason(site: Site, call: cst.Call) -> str:
-    """Return why a call may create tensors to which `device=` cannot be added.
+    """Return the reason why `call` may create a tensor that cannot be given `device=`.
 
-    "" if it creates no tensors, or `device=` can be added.
+    "" if the call creates no tensors, or `device=` can be added to its arguments.
     """
     called = site.callee_name(call)
     if _creates_tensor(site, call) and any(arg.star for arg in call.args):

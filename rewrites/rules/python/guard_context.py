@@ -56,7 +56,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _assumption_for(site: Site, context: cst.BaseExpression) -> str:
-    """Return the assumption under which a context manager can be left out; "" if it cannot."""
+    """Return a clause: what one must assume to leave out a context manager; "" if it must stay.
+
+    For a lock it is "no other thread needs the lock while compiled code runs".
+    """
     seen = site.observed(context)
     if seen is not None and set(seen.types) <= _LOCKS:
         return "no other thread needs the lock while compiled code runs"

@@ -71,7 +71,11 @@ def _is_stack(site: Site, block: cst.With) -> bool:
 
 
 def _context_of(stack: str, line: cst.BaseStatement) -> cst.WithItem | None:
-    """Return `c` of a line `stack.enter_context(c)`, which may be in an `if`; else None."""
+    """Return the `with` item for a statement that enters a context manager into an `ExitStack`.
+
+    For `stack.enter_context(c)` it is `c`; under `if t:` it is `c if t else
+    contextlib.nullcontext()`. `stack` is the variable's name. None for any other statement.
+    """
     enter = m.Call(
         func=m.Attribute(value=m.Name(stack), attr=m.Name("enter_context")),
         args=[m.Arg(keyword=None)],

@@ -65,7 +65,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _draws_untraced(site: Site) -> bool:
-    """Return whether the function around the site calls an untraced function of `random`."""
+    """Return whether the site's function has a call of the module `random` that cannot stay.
+
+    Such a call draws a float, or Dynamo does not trace it. `random.randint(0, 9)` can stay.
+    """
     calls = find_random_calls(site, site.document.function(site.node))
     draw = [draw_of(site, call) for call in calls if site.callee_name(call).startswith("random.")]
     return any(one is None or not one.stays_traced for one in draw)

@@ -50,7 +50,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(f"`__init__` does not set `{name}` to a number")
     if not uses.updates and not uses.writes:
         return Refusal(f"no method of the class changes `{name}`")
-    if not _follows_super(document, uses.initial):
+    if not _is_after_super_init(document, uses.initial):
         return Refusal(f"`{name}` is set before `super().__init__()`")
     tensor = tensor_text(document, value)
     register = build_statement(f'self.register_buffer("{name[5:]}", {tensor}, persistent=False)')
@@ -67,9 +67,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _value_of(statement: cst.Assign | cst.AnnAssign, name: str) -> cst.BaseExpression | None:
-    """Return the expression that an assignment gives to `name`, alone or as an item of a tuple.
+    """Return the value that an assignment gives to `name`: `1` for "n" in `n, m = 1, 2`.
 
-    None if it gives none, or if the assignment has several targets.
+    None if the statement gives it no value, or has several targets, as `a = b = 1` has.
     """
     if isinstance(statement, cst.AnnAssign):
         return statement.value
@@ -82,8 +82,11 @@ def _value_of(statement: cst.Assign | cst.AnnAssign, name: str) -> cst.BaseExpre
     return statement.value
 
 
-def _follows_super(document: Document, statement: cst.CSTNode) -> bool:
-    """Return whether `super().__init__()` runs before `statement` in `__init__`."""
+def _is_after_super_init(document: Document, statement: cst.CSTNode) -> bool:
+    """Return whether a statement of `__init__` comes after the line `super().__init__()`.
+
+    False if the statement is nested in a block, such as an `if`.
+    """
     function, line = document.function(statement), document.statement(statement)
     block = function.body if isinstance(function, cst.FunctionDef) else None
     if not isinstance(block, cst.IndentedBlock) or line not in block.body:
@@ -98,9 +101,9 @@ def _replace_assignment(
     name: str,
     register: cst.BaseStatement,
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that replace the assignment to `name` by `register`.
+    """Return the edits that replace the assignment to `name` by the statement `register`.
 
-    An assignment of several values keeps the others.
+    Of `self.n, self.m = 1, 2` the assignment to `self.m` stays.
     """
     line = document.statement(statement)
     assert isinstance(register, cst.SimpleStatementLine)

@@ -78,7 +78,10 @@ def _is_tensor_comparison(site: Site, call: cst.Call) -> bool:
 def _elementwise_comparison(
     site: Site, call: cst.Call, operands: list[cst.BaseExpression]
 ) -> cst.BaseExpression:
-    """Return the elementwise comparison of the operands, reduced by `all` to a 0-d tensor."""
+    """Return a comparison as a 0-d tensor: `(a == b).all()` for `torch.equal(a, b)`.
+
+    For `allclose` it is `isclose(…).all()`. `operands` are the two tensors that `call` compares.
+    """
     if torch_name(site, call) == "equal":
         return build_expression("({a} == {b}).all()", a=operands[0], b=operands[1])
     assert isinstance(call.func, cst.Attribute)

@@ -60,10 +60,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _numpy_expressions(
     site: Site, node: cst.CSTNode, numbers: PythonNumberConverter, depth: int = 2
 ) -> Iterator[tuple[cst.BaseExpression, PythonNumber]]:
-    """Yield the largest expressions that NumPy computes from numbers, each with its new code.
+    """Yield each number that `node` computes with NumPy, and the same in plain Python.
 
-    The new code does not use NumPy. The search includes the functions of this file that are called
-    in `node`, the functions that these call, and so on, up to `depth` calls deep.
+    For `np.prod(x.shape)` the new code is `math.prod(x.shape)`. Functions of this file that `node`
+    calls are searched too, up to `depth` calls deep. Of nested expressions, the outermost counts.
     """
     if isinstance(node, cst.BaseExpression) and (made := _python_number(site, node, numbers)):
         yield node, made
@@ -76,7 +76,10 @@ def _numpy_expressions(
 
 
 def _rewrite_constructors(site: Site) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that replace `torch.FloatTensor(array)` by `torch.from_numpy`."""
+    """Return the edits of the legacy constructors, in the site's function, with a NumPy array.
+
+    `torch.FloatTensor(array)` becomes `torch.from_numpy(array).float()`.
+    """
     function = site.document.function(site.node)
     found: dict[cst.CSTNode, Replacement] = {}
     for call in walk(function) if function is not None else ():
@@ -102,9 +105,10 @@ _CONSTRUCTORS = {
 def _python_number(
     site: Site, node: cst.BaseExpression, numbers: PythonNumberConverter
 ) -> PythonNumber | None:
-    """Return `node` written without NumPy; None if it does not use NumPy or is not supported.
+    """Return `node` without NumPy: `math.prod(s)` for `np.prod(s)`.
 
-    The replacements inside it are added to `numbers`.
+    None if it does not use NumPy, or cannot be written without. Otherwise the replacements made
+    inside `node` are also added to `numbers`.
     """
     trial = PythonNumberConverter(site)
     match node:
@@ -128,7 +132,10 @@ def _python_number(
 
 
 def _with_conversions(site: Site, node: cst.CSTNode) -> cst.CSTNode:
-    """Return `node`, or the outermost `int(…)`, `.astype(int)` or `.item()` directly around it."""
+    """Return `node` with the conversions directly around it: `int(np.prod(s))` for `np.prod(s)`.
+
+    Conversions are `int(…)`, `.astype(int)` and `.item()`. Without any, `node` is returned.
+    """
     whole = node
     for around in site.document.ancestors(node) if isinstance(node, cst.Call) else ():
         if isinstance(around, cst.Arg | cst.Attribute):
