@@ -127,8 +127,8 @@ class Cache:
 def key_of_fixes(found: Iterable[Found], records: Iterable[Record]) -> str:
     """Return a digest of all that the fixes of the findings `found` depend on.
 
-    This is the findings themselves, and `records`: the results of the check for the files they
-    come from.
+    This is the findings, and the results of the check for the files that they come from
+    (`records`).
     """
     parts = [repr([one.finding for one in found])]
     parts += [repr((one.name, one.digest, sorted(one.uses.items()))) for one in records]

@@ -135,8 +135,8 @@ def _versions(
 ) -> tuple[Table, str, str]:
     """Return the table of constructs, and the versions of torch and Python to check for.
 
-    `torch` and `python` are what the user asked for, such as "2.13" and "3.11"; None for the
-    default.
+    `torch` and `python` are the versions that the user gave, such as "2.13" and "3.11". If None,
+    they are the installed or required torch and the running Python.
     """
     version = torch_version(torch, paths, [one for one, _ in known_versions()])
     running = short_version(python) if python else running_python()
@@ -148,8 +148,8 @@ def _reported_findings(
 ) -> tuple[Finding, ...]:
     """Return the findings to report, sorted by file and line.
 
-    `select` and `ignore` are prefixes of codes; an empty `select` selects all. Likely findings
-    are kept only if `strict`, and those that a `# noqa` comment silences never.
+    `select` and `ignore` are prefixes of codes; an empty `select` selects all. A finding that is
+    only likely is left out unless `strict`; one that a `# noqa` comment silences always.
     """
     shown = (
         one.finding

@@ -105,9 +105,10 @@ def _entries_of(definition: FunctionDefinition | ClassDefinition) -> Iterator[En
 
 
 def is_module_class(kind: ClassDefinition) -> bool:
-    """Return whether a class is likely a torch.nn.Module, judged by its bases.
+    """Return whether a class is likely a torch.nn.Module with a `forward`.
 
-    False if neither the class nor a base in the project defines `forward`.
+    This is judged by the names of its bases. False if neither the class nor one of its bases in the
+    project defines `forward`.
     """
     if "forward" not in kind.own_methods and kind.method("forward") is None:
         return False
@@ -142,9 +143,9 @@ def _compiled_functions(module: Module) -> Iterator[Entry]:
 
 
 def _local_functions(module: Module, name: str) -> Iterator[Entry]:
-    """Yield the functions that `name`, passed to `torch.compile`, can mean inside a function.
+    """Yield the functions in a module that `torch.compile(name)` may compile.
 
-    "step" stands for nested functions of this name; "self.step" for the methods called "step".
+    "step" means nested functions called `step`; "self.step" means the methods of that name.
     """
     last = name.rpartition(".")[2]
     if name.startswith("self."):

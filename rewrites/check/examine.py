@@ -39,7 +39,7 @@ class Record:
 
 
 class Examiner:
-    """Examines files of a project one after the other; each file is read and parsed once."""
+    """Checks files of a project one after the other; each file is read and parsed only once."""
 
     def __init__(
         self,

@@ -48,9 +48,10 @@ def span_of(node: ast.expr) -> Span:
 
 
 def write_facts(path: str | os.PathLike[str], values: Mapping[Position, ValueSummary]) -> int:
-    """Write the expressions that were tensors to a file, and return their number.
+    """Write the expressions that were tensors in a run to the file `path`; return their number.
 
-    Raises FullgraphError if the file cannot be written.
+    `values` is what the run recorded, by expression. Raises FullgraphError if the file cannot be
+    written.
     """
     files: dict[str, list[tuple[int, int, int, int, str]]] = {}
     for place, seen in values.items():

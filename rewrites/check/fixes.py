@@ -64,12 +64,11 @@ def may_have_edit(one: Found, module: Module) -> bool:
 def fixes_in(
     module: Module, found: Sequence[Found], values: Mapping[ast.expr, Value], count: Count
 ) -> dict[Place, Fix]:
-    """Return the fixes of the findings of one file, by place.
+    """Return the fixes of the findings of one file, by place; each removes a finding.
 
-    A fix is returned only if it removes a finding. First the best fixes of all findings are applied
-    together; if that does not remove all of these findings, each fix is tried alone. `values` are
-    the values of expressions as the interpreter found them. `count` checks the module with another
-    text, and returns the number of findings by code and function.
+    First the best fixes of all findings are applied together; if a finding stays, each fix is tried
+    alone. `values` are the values of expressions as the interpreter found them. `count` checks the
+    module with another text, and returns the number of findings by code and function.
     """
     source = module.source
     try:
@@ -142,10 +141,9 @@ def _offered_fixes(site: Site, rules: Iterable[Rule]) -> list[Fix]:
 
 
 def _as_fixes(document: Document, rule: Rule, rewrite: Rewrite) -> list[Fix]:
-    """Return `rewrite` as a fix, in a list of one.
+    """Return a list with `rewrite` as a fix; [] if the edit would delete a comment.
 
-    The list is empty if the edit would delete a comment. The fix is unsafe if the rewrite is, or if
-    `rule` needs a run to be safe.
+    The fix is unsafe if the rewrite is, or if `rule` is one whose edits need a run to prove them.
     """
     text = document.with_edits(rewrite.replacements, rewrite.imports)
     if _comments_in(document.text) - _comments_in(text):

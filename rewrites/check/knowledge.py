@@ -23,7 +23,10 @@ _NUMBERS = frozenset({"int", "float", "bool", "str"})
 
 
 class SourceKnowledge:
-    """Facts about the expressions of one file, from the values that the interpreter found."""
+    """What the source of one file shows of its expressions, in the form of a run's records.
+
+    Rules ask it as they ask the records of a run.
+    """
 
     def __init__(self, values: Mapping[ast.expr, Value], nodes: Iterable[ast.AST]) -> None:
         self._facts: dict[tuple[int, int | None, int | None, int | None], ValueSummary] = {}

@@ -29,7 +29,7 @@ MODULES_READ = 2000
 
 @dataclass(frozen=True, eq=False)
 class FunctionDefinition:
-    """A function, method or lambda."""
+    """Definition of a function, method or lambda in a file of the project."""
 
     node: Scope
     module: Module
@@ -60,7 +60,7 @@ class FunctionDefinition:
 
 @dataclass(frozen=True, eq=False)
 class ClassDefinition:
-    """A class of a module."""
+    """Definition of a class in a file of the project."""
 
     node: ast.ClassDef
     module: Module

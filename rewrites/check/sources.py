@@ -146,7 +146,7 @@ class Digests:
 
 
 def digest_of(data: bytes) -> str:
-    """Return a digest of 32 hexadecimal characters."""
+    """Return a digest of `data`: 32 hexadecimal characters."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
@@ -249,6 +249,6 @@ def _without_magic(line: str) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """Return the message of an error as a sentence, without a path."""
+    """Return the message of an error as a sentence, without the path of the file."""
     text = getattr(error, "strerror", None) or str(error).partition("\n")[0] or "cannot be read"
     return text if text.endswith(".") else f"{text}."

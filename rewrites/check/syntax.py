@@ -55,7 +55,10 @@ def imported_names(statements: Iterable[ast.stmt], package: str) -> Iterator[tup
 
 
 def absolute_module(node: ast.ImportFrom, package: str) -> str:
-    """Return the absolute name of the module in a `from` import."""
+    """Return the absolute name of the module in a `from` import.
+
+    For `from .a import b` in the package "pkg" it is "pkg.a".
+    """
     if not node.level:
         return node.module or ""
     parts = package.split(".") if package else []

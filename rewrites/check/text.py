@@ -63,7 +63,7 @@ def verdict(result: CheckResult) -> str:
 
 
 def _line_of(finding: Finding) -> str:
-    """Return the first source line of a finding; "" if it cannot be read."""
+    """Return the source line of a finding's first line; "" if the file cannot be read."""
     lines, cells = _read(finding.file)
     line = finding.line + (cells[finding.cell - 1] if finding.cell and cells else 0)
     return lines[line - 1] if line <= len(lines) else ""

@@ -25,7 +25,7 @@ def short_version(text: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return a sort key for a version such as "2.13"."""
+    """Return a key by which versions are sorted: (2, 13) for "2.13"."""
     return tuple(map(int, version.split(".")))
 
 

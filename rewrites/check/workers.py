@@ -90,9 +90,9 @@ class Workers:
 
 
 def _serve(connection: Connection, make: Callable[[], Examiner]) -> None:
-    """Run in a worker process: answer the calls that arrive at `connection`, until None arrives.
+    """Answer the requests that arrive at `connection`, in a worker process, until None arrives.
 
-    The calls are for methods of the examiner that `make` returns.
+    A request names a method of the examiner that `make` returns, and the arguments of its calls.
     """
     examiner = make()
     while True:

@@ -45,7 +45,10 @@ class ProvedEdit:
 
 
 def proved_edits(fixes: Mapping[str, Any], review: Review) -> list[ProvedEdit]:
-    """Return the proved edits of the repository's files; `fixes` is the JSON of `fullgraph fix`."""
+    """Return the edits that `fullgraph fix` proved and accepted in files of the repository.
+
+    `fixes` is the JSON of `fullgraph fix`.
+    """
     found = []
     for one in fixes["suggestions"]:
         path = relative_path(one["file"], review.root)

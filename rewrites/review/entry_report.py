@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class EntryReport:
-    """A registered program before and after a change."""
+    """What changed for one program that is registered in pyproject.toml: before and after."""
 
     entry: str
     verdict: str = ""
@@ -22,9 +22,10 @@ class EntryReport:
 
 
 def summarize(reports: Sequence[EntryReport], comments: int) -> str:
-    """Return the summary of a review; "" if there are neither reports nor comments.
+    """Return the summary of a review as Markdown; "" if there is nothing to report.
 
-    `comments` is the number of comments.
+    `comments` is the number of comments on lines. Nothing is to report if it is 0 and `reports` is
+    empty.
     """
     if not reports and not comments:
         return ""
@@ -48,7 +49,10 @@ def _section(report: EntryReport) -> str:
 
 
 def _row(sign: str, cause: Mapping[str, Any]) -> str:
-    """Return the item of the summary's list for a cause; `sign` is "new" or "gone"."""
+    """Return the line of the summary about a cause: "- new: `net.py:7` …".
+
+    `sign` is "new" or "gone".
+    """
     place = f"{PurePath(cause['file']).name}:{cause['line']}"
     return f"- {sign}: {_code(place)} {cause['category']}: {cause['message']}"
 

@@ -48,12 +48,11 @@ class Posted:
 def plan_calls(
     repository: str, data: Mapping[str, Any], commit: str, posted: Posted
 ) -> tuple[Call, ...]:
-    """Return the calls that post a review: one for all new comments, one for the summary.
+    """Return the requests that post a review: one for all new comments, one for the summary.
 
-    There are none if the pull request has a newer commit. `data` comes from a job that ran the pull
-    request's code, so it is not trusted. `commit` is the commit of that job according to GitHub.
-    Raises FullgraphError if `data` does not have the form that `collect` writes, or names another
-    commit.
+    There are none if the pull request has a newer commit. `data` is what `collect` wrote in a job
+    that ran the pull request's code, so it is not trusted. `commit` is the commit of that job
+    according to GitHub. Raises FullgraphError if `data` has another form or names another commit.
     """
     _validate(data)
     if data["commit"] != commit:

@@ -49,7 +49,10 @@ def edit_of(lines: Sequence[str], edit: TextEdit) -> LineEdit:
 
 
 def edits_in(diff: str, lines: Sequence[str]) -> list[LineEdit]:
-    """Return the edits in a unified diff of one file; `lines` are the lines of the file."""
+    """Return the edits in a unified diff of one file.
+
+    `lines` are the lines of the file before the edits.
+    """
     found: list[LineEdit] = []
     first, left = 0, [0, 0]
     old: list[str] = []

@@ -17,7 +17,7 @@ from fullgraph.rewrites.review.review import Review
 
 @dataclass(frozen=True)
 class Output:
-    """An output format and the file to write; `file` is None for stdout."""
+    """One output of a check: its format, and the file to write, None for stdout."""
 
     format: str
     file: str | None = None

@@ -82,7 +82,7 @@ def read_entries(root: Path) -> tuple[str, ...]:
 
 
 def _check(root: Path) -> Review:
-    """Return the findings of `fullgraph check`, run on the whole tree `root` as a review."""
+    """Return the result of `fullgraph check` on the whole repository `root`, as a review."""
     data, said = _run_command(["check", ".", "--json"], root)
     if data is None:
         raise FullgraphError(f"`fullgraph check` failed: {said}")
@@ -114,9 +114,10 @@ def _finding_of(data: dict[str, Any], root: Path) -> Finding:
 
 
 def _run_entry(entry: str, before: Path, review: Review) -> tuple[EntryReport, list[ProvedEdit]]:
-    """Explain an entry before and after the change, and run `fix` on it.
+    """Explain a program before and after a change, and run `fix` on it.
 
-    Returns the report and the edits that `fix` proved. `before` is a work tree of the base commit.
+    `entry` names the program, such as "net.py:build". `before` is a work tree of the base commit.
+    Returns the report and the edits that `fix` proved.
     """
     seconds = ["--seconds", str(SECONDS)]
     old, _ = _run_command(["explain", entry, "--json", *seconds], before)
@@ -171,7 +172,7 @@ def _checked_out(root: Path, commit: str) -> Iterator[Path]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job that the command line names; return the exit code."""
+    """Run the job "collect" or "post", as the command line says; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m fullgraph.rewrites.review.pull_request")
     jobs = parser.add_subparsers(required=True, dest="job")
     collecting = jobs.add_parser("collect", help="check and run the pull request; store data")

@@ -305,9 +305,9 @@ def parse_document(file: str, text: str, imports: str = "") -> Document:
 
 
 def _text_of_statements(text: str) -> str:
-    """Return the text up to the end of its last statement.
+    """Return a Python text without the blank lines and comments after its last statement.
 
-    libcst drops some of the blank lines and comments after that.
+    libcst drops some of these lines.
     """
     try:
         body = ast.parse(text).body

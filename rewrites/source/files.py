@@ -103,7 +103,10 @@ def _is_dirty(path: Path) -> bool:
 
 
 def _stage(path: Path, content: bytes) -> Path:
-    """Write the content to a new file beside `path`, with its permissions; return the new path."""
+    """Write `content` to a new file beside `path`, and return the new file's path.
+
+    It gets the permissions of `path`.
+    """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(content)
@@ -114,9 +117,9 @@ def _stage(path: Path, content: bytes) -> Path:
 
 
 def _move_into_place(staged: list[tuple[Path, Path, bytes]]) -> None:
-    """Move every staged file into place; if one move fails, undo those before it and raise.
+    """Move every staged file into place; if one move fails, undo the moves before it and raise.
 
-    `staged` holds the path, the staged file and the previous content of each.
+    `staged` holds, for each file: its path, the staged file's path and the previous content.
     """
     done: list[tuple[Path, bytes]] = []
     try:

@@ -14,7 +14,7 @@ _NAME = re.compile(r"torch-(\d+\.\d+)-python-(\d+\.\d+)\.json")
 
 @dataclass(frozen=True)
 class Row:
-    """What torch.compile does with one construct: a row of the `Table`."""
+    """Row of a table of constructs: what torch.compile does with one construct."""
 
     modes: tuple[str, ...]
     """"default" if it breaks or recompiles with `fullgraph=False`, "fullgraph" if with

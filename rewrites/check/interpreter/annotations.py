@@ -59,9 +59,10 @@ _JAXTYPING = word_set(
 
 
 def value_of_annotation(node: ast.expr | None, module: Module, depth: int = 0) -> Value:
-    """Return the abstract value that an annotation describes; unknown if `node` is None.
+    """Return the abstract value that an annotation describes: for `Tensor`, a tensor.
 
-    `depth` is the number of annotations that this one is nested in.
+    Unknown if `node` is None. `depth` is the number of annotations around this one: 1 for the `int`
+    in `list[int]`.
     """
     if node is None or depth > 6:
         return UNKNOWN

@@ -21,7 +21,10 @@ from fullgraph.rewrites.check.syntax import dotted
 
 
 class Conditions(Subscripts):
-    """Part of the interpreter that decides conditions, and what variables are in each branch."""
+    """Part of the interpreter that decides conditions and narrows variables in their branches.
+
+    After `x is not None`, for example, `x` is no longer None.
+    """
 
     def condition(self, node: ast.expr, construct: str) -> bool | None:
         match node:

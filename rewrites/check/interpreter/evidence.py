@@ -59,7 +59,7 @@ def evidence_for(function: FunctionDefinition, name: str) -> Evidence:
 
 
 def _evidence_of(node: ast.AST, name: str, module: Module) -> Evidence:
-    """Return whether `node` shows that the variable `name` is a tensor, is not, or neither.
+    """Return what `node` shows of the variable `name`: it is a tensor, it is not, or nothing.
 
     `x.shape` and `x @ y` show that `x` is a tensor; `isinstance(x, …)` and `*x` that it is not.
     """

@@ -38,7 +38,7 @@ NESTED_IN_INIT = 1
 
 
 class Interpreter(Statements):
-    """The complete interpreter: functions, entries, globals and attributes."""
+    """The complete interpreter: it runs functions from the entries on and finds what breaks."""
 
     def __init__(self, project: Project, facts: Facts) -> None:
         Machine.__init__(self, project, facts)
@@ -339,7 +339,7 @@ class Interpreter(Statements):
 
 
 def _as_attribute(value: Value) -> Value:
-    """Return what is known of an attribute to which `value` is assigned: for 3, only "an int".
+    """Return what is known of an attribute after `self.n = value`: for 3, only "it is an int".
 
     Constants other than None become their types, because other code may assign other constants.
     """

@@ -217,7 +217,10 @@ class Machine:
 
 
 def join_environments(environments: Iterable[Env | None]) -> Env | None:
-    """Return the join of the environments that are not None; None if all are."""
+    """Return the join of the given environments: for each variable, what it is in any of them.
+
+    An environment of None, for code that cannot be reached, is left out; None if all are None.
+    """
     reached = [one for one in environments if one is not None]
     if not reached:
         return None

@@ -259,9 +259,6 @@ class MethodCalls(ExternalCalls):
 
 
 def _plain_level(method: str) -> str:
-    """Return the method of `logging.Logger` that a method of a logger stands for.
-
-    "warning" for "warn", "warning_once" and "warning_advice".
-    """
+    """Return the standard name of a logging method: "warning" for "warn" and "warning_once"."""
     base = method.removesuffix("_once").removesuffix("_advice").removesuffix("_rank0")
     return {"warn": "warning", "fatal": "critical"}.get(base, base)

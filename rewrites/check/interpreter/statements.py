@@ -350,7 +350,7 @@ class Statements(Conditions):
 def assert_construct(node: ast.Assert) -> str:
     """Return the construct of an `assert`, such as "assert.negated" for `assert not x`.
 
-    It depends on the form of the condition and of the message.
+    It depends on the syntax of the condition and of the message.
     """
     if isinstance(node.test, ast.BoolOp):
         return "assert.operators"

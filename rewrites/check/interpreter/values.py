@@ -194,7 +194,7 @@ SIZE: Value = (Plain("size"),)
 
 
 def literal(value: object) -> Value:
-    """Return the abstract value of a Python constant."""
+    """Return the abstract value of a known Python constant, such as 3."""
     if value is None:
         return NONE
     if value is True:
@@ -287,7 +287,7 @@ def _merge_mappings(old: Mapping, new: Mapping) -> Mapping:
 
 
 def join_all(values: Iterable[Value]) -> Value:
-    """Return the join of `values` other than the empty value, (); () if all are empty."""
+    """Return the join of those `values` that have alternatives; () if none has any."""
     present = [value for value in values if value]
     return join(*present) if present else ()
 

@@ -73,7 +73,7 @@ def _is_exact_in_float32(site: Site, condition: cst.BaseExpression) -> bool:
 
 
 def _is_assigned(site: Site, call: cst.Call) -> bool:
-    """Return whether a statement assigns the result of `call` and nothing else: `x = call()`.
+    """Return whether `call` is the whole right-hand side of an assignment: `x = call()`.
 
     Calls inside a condition are left to rule FG301.
     """

@@ -49,9 +49,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _rewrite_functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refusal:
-    """Return the rewrite of a call of a collective to one that Dynamo traces, or a refusal.
+    """Return a rewrite that makes a collective call traceable by Dynamo, or a refusal.
 
-    `name` is "broadcast", "reduce" or "all_gather".
+    For `dist.reduce(x, dst)` it is `dist.all_reduce(x)`. `name` is "broadcast", "reduce" or
+    "all_gather".
     """
     given = _arguments_by_name(call, _SIGNATURES[name])
     if given is None:
@@ -91,7 +92,11 @@ def _rewrite_functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refu
 
 
 def _rewrite_gather(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> Rewrite | Refusal:
-    """Rewrite `torch.cat(all_gather(x))` to the functional gather, which has a gradient."""
+    """Return the rewrite of `torch.cat(all_gather(x))` to one functional call, or a refusal.
+
+    The new call is `all_gather_tensor_autograd(x, …)`, which has a gradient. `call` is the
+    `all_gather`, and `tensor` is `x`.
+    """
     arg = site.document.parent(call)
     cat = site.document.parent(arg)
     if not isinstance(arg, cst.Arg) or site.callee_name(cat) not in ("torch.cat", "torch.concat"):

@@ -120,9 +120,9 @@ def _remove_wait_loop(
 
 
 def _removable_line(site: Site, use: cst.Name, pattern: m.Expr) -> cst.SimpleStatementLine | None:
-    """Return the statement that contains the variable `use`, if it can be removed.
+    """Return the statement that contains the variable `use`; None if it cannot be removed.
 
-    None if it does not match `pattern`, or is alone in its block.
+    It can if its code matches `pattern`, and it is not alone in its block.
     """
     line = site.document.statement(use)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:

@@ -128,9 +128,9 @@ def _can_require_grad(dtypes: frozenset[str]) -> bool:
 def _replace_sized_constructors(
     site: Site,
 ) -> tuple[dict[cst.CSTNode, cst.BaseExpression], tuple[str, ...]]:
-    """Return replacements for legacy constructors called with a `torch.Size`, and assumptions.
+    """Return edits of legacy constructors called with a size, and what the edits assume.
 
-    Such a call is `torch.FloatTensor(x.size())`.
+    `torch.FloatTensor(x.size())` becomes `torch.empty(x.size())`.
     """
     function = site.document.function(site.node)
     made: dict[cst.CSTNode, cst.BaseExpression] = {}

@@ -114,7 +114,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _parse_gradient_call(site: Site, call: cst.Call) -> GradientCall | Refusal:
-    """Return the arguments of a `torch.autograd.grad` call, or a refusal if not supported."""
+    """Return the arguments of a `torch.autograd.grad` call.
+
+    The result is a refusal if the call has arguments that the rewrite does not support.
+    """
     given: dict[str, cst.BaseExpression] = {}
     for position, arg in enumerate(call.args):
         key = arg.keyword.value if arg.keyword else _PARAMETERS[min(position, 5)]
@@ -242,7 +245,7 @@ def _cotangent_reads(gradient_call: GradientCall) -> frozenset[str]:
 
 
 def _stop_requiring_grad(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits of `line` with which it no longer sets `requires_grad` on a tensor.
+    """Return the edits after which the statement `line` sets no `requires_grad`.
 
     `x = Variable(y, requires_grad=True)` becomes `x = y.detach()`; `x.requires_grad_()` is removed.
     """

@@ -91,7 +91,10 @@ def _distinct_elements(site: Site, call: cst.Call) -> NonzeroIndices:
 
 
 def _count_distinct(site: Site, call: cst.Call) -> cst.BaseExpression:
-    """Return an expression for the number of distinct elements of the tensor of a `unique` call."""
+    """Return the code that counts the distinct elements of `x`, for the call `x.unique()`.
+
+    It is `(x.sort().values.diff() != 0).sum() + 1` for a 1-d tensor.
+    """
     tensor = call.args[0].value if call.args else cst.ensure_type(call.func, cst.Attribute).value
     seen = site.observed(tensor)
     flat = "" if seen is not None and seen.dims == {1} else ".flatten()"

@@ -231,7 +231,10 @@ _FILLS = {"index_fill": "masked_fill", "index_fill_": "masked_fill_"}
 
 
 def _mask_expression(site: Site, use: IndicesUse, mask: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the expression that replaces a use of the nonzero indices, such as `mask.sum()`."""
+    """Return the expression that replaces a use of the nonzero indices: `mask.sum()`.
+
+    `use` says what the expression asks, here the number of indices; `mask` is the code of the mask.
+    """
     match use.kind:
         case "count":
             return build_expression("{mask}.sum()", mask=mask)

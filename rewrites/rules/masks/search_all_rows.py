@@ -83,9 +83,10 @@ def rewrite(site: Site) -> Rewrite | None:
 def _find_result_list(
     site: Site, loop: cst.For, choice: HitBranch
 ) -> tuple[cst.CSTNode, cst.Call] | None:
-    """Return the statement that creates the list of results, and the call that stacks it.
+    """Return the statement that creates the result list, and the call that stacks the list.
 
-    None if the loop does not append its results to one list.
+    These are `rows = []` and `torch.stack(rows)`. None if the loop does not append its results to
+    one such list.
     """
     document = site.document
     known = find_definitions(document, loop)

@@ -163,9 +163,10 @@ def _iterable_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:
 def _edits_of_uses(
     site: Site, call: cst.Call, name: cst.BaseExpression | None, iterable: cst.BaseExpression | None
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits of the uses of a progress bar that is assigned to `name`.
+    """Return the edits of all uses of a progress bar, with which the bar can be removed.
 
-    Raises NotApplicable if a use does more than iterate over it or change its display.
+    `name` is the variable that holds the bar (None if there is none), `iterable` what the bar
+    iterates over. Raises NotApplicable if a use does more than iterate or change the display.
     """
     if name is None:
         return {}

@@ -81,7 +81,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 @dataclass
 class FormatString:
-    """Format string for the arguments of a `print` call, and the values in it."""
+    """The values that a `print` call writes, and the format string that makes its text of them."""
 
     site: Site
     parts: list[str] = field(default_factory=list)
