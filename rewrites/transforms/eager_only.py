@@ -8,12 +8,12 @@ from fullgraph.rewrites.source import Document, build_expression
 
 
 def compiling_condition(document: Document) -> str:
-    """Return the code of the condition that is true while compiling."""
+    """Return "torch.compiler.is_compiling()", with the file's name for torch."""
     return f"{document.imported_name('torch') or 'torch'}.compiler.is_compiling()"
 
 
 def eager_condition(document: Document) -> str:
-    """Return the code of the condition that is false while compiling."""
+    """Return "not torch.compiler.is_compiling()", with the file's name for torch."""
     return f"not {compiling_condition(document)}"
 
 

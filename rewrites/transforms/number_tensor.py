@@ -11,7 +11,7 @@ from fullgraph.rewrites.source import Document, Replacement
 
 
 def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
-    """Return code that makes a 0-d tensor of a literal.
+    """Return code that makes a 0-d tensor of a literal: "torch.tensor(3)".
 
     A float becomes float64, so that it loses no digits.
     """
@@ -21,9 +21,9 @@ def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
 
 
 def rewrite_as_tensor(replacements: Mapping[cst.CSTNode, Replacement], name: str) -> Rewrite:
-    """Return a rewrite that keeps the number in the variable `name` as a tensor.
+    """Return the rewrite with edits `replacements` that make the number `name` a tensor.
 
-    `replacements` are its edits. The rewrite lists what it assumes of the readers of `name`.
+    It assumes that all code that reads the variable `name` accepts a tensor.
     """
     return Rewrite(
         replacements,

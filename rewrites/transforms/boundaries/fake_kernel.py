@@ -15,7 +15,7 @@ from fullgraph.rewrites.source import Document, dotted_name
 
 @dataclass(frozen=True)
 class OperatorArgument:
-    """Argument of a custom operator."""
+    """Argument that is passed to a new custom operator, such as `self.eps`."""
 
     name: str
     code: str
@@ -35,7 +35,7 @@ class OperatorArgument:
 
 @dataclass(frozen=True)
 class OperatorBody:
-    """Code that becomes the body of an operator."""
+    """Body of a function, or some of its statements, to move into a custom operator."""
 
     name: str
     function: cst.FunctionDef
@@ -54,9 +54,10 @@ def results_of(
 ) -> list[tuple[ValueSummary, Mapping[str, int]]]:
     """Return for each result of `helper` its observed values and the names it is computed from.
 
-    The names are a dict from `levels_of`: how many definitions lie between a name and the result.
-    Adds a `.clone()` of each returned argument to `renamed`, since an operator must not return its
-    inputs. Raises NotApplicable if an operator cannot return the results.
+    The names are a dict such as {"y": 0, "x": 1} for `y = 2 * x; return y`: the number of
+    definitions between name and result. Adds to `renamed`, the edits of the body, a `.clone()` of
+    each returned argument, since an operator must not return its inputs. Raises NotApplicable if it
+    cannot return the results.
     """
     document, name = site.document, helper.name
     given = {one.code for one in arguments if one.is_tensor}
@@ -105,7 +106,10 @@ def levels_of(
 
 
 def _definitions(body: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """Yield (target, value) for each assignment and each `append` in `body`."""
+    """Yield (target, value) for each assignment and each `append` in `body`.
+
+    (`y`, `2 * x`) for `y = 2 * x`, and (`values`, `x`) for `values.append(x)`.
+    """
     for node in walk(body):
         if isinstance(node, cst.Assign):
             for target in (one.target for one in node.targets):
@@ -146,7 +150,10 @@ def merge_results(name: str, seen: Sequence[ValueSummary]) -> ValueSummary:
 
 
 class FakeKernel:
-    """Writer of a fake kernel, with sizes from the arguments and at most one dynamic size."""
+    """Writer of the results of a fake kernel: `x.new_empty((x.shape[0], size))`.
+
+    Sizes are taken from the arguments where possible. At most one is dynamic, named `size`.
+    """
 
     def __init__(self, torch: str, arguments: Sequence[OperatorArgument]) -> None:
         self.torch = torch

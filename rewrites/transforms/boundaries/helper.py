@@ -12,9 +12,9 @@ _ENTRIES = ("forward", "__call__", "__init__")
 
 
 def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
-    """Return the function around a site if Dynamo can be kept out of it.
+    """Return the function around a site if a decorator can keep Dynamo out of that function.
 
-    A refusal with the reason if not; None for code outside of functions.
+    If not, return a Refusal with the reason. Return None if the site is outside of all functions.
     """
     document = site.document
     helper = document.function(site.node)
@@ -38,7 +38,7 @@ def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
 
 
 def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
-    """Whether a function returns the result of a custom operator of its file."""
+    """Whether a function ends with a call of a custom operator: `return _scale_op(x)`."""
     call = m.Call(func=m.Name(m.MatchIfTrue(lambda name: name.endswith("_op"))))
     last = m.SimpleStatementLine([m.Return(call)])
     return m.matches(helper.body, m.IndentedBlock([m.ZeroOrMore(), last])) and (
@@ -47,7 +47,10 @@ def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
 
 
 def decorate(site: Site, helper: cst.FunctionDef, decorator: str) -> dict[cst.CSTNode, cst.CSTNode]:
-    """Return the edit that adds a decorator such as "torch.compiler.disable" to a function."""
+    """Return the edit that adds a decorator to the function `helper`.
+
+    `decorator` is its source without the "@": "torch.compiler.disable".
+    """
     torch = site.document.imported_name("torch") or "torch"
     text = decorator.replace("torch", torch, 1)
     lines = [cst.Decorator(cst.parse_expression(text)), *helper.decorators]
@@ -59,9 +62,10 @@ _DRAWS = ("random.", "numpy.random.")
 
 
 def reads_values(site: Site, helper: cst.FunctionDef) -> str:
-    """Return why later calls of `helper` may give other results than its first call.
+    """Return the reason why later calls of `helper` may give other results than its first call.
 
-    The reasons are values of tensors that Python reads, and random numbers. "" if there is none.
+    "`x.item()` needs the values of a tensor", "`random.random()` draws a number that would stay the
+    same". "" if `helper` contains no such call.
     """
     code = site.document.code
     for call in m.findall(helper.body, m.Call()):

@@ -51,7 +51,10 @@ class OperatorEdit:
 
 
 def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
-    """Return the edit that moves the body of `helper` into an operator. Raises NotApplicable."""
+    """Return the edit that moves the body of `helper` into an operator that `helper` calls.
+
+    Raises NotApplicable if no operator can do what the body does.
+    """
     document, name = site.document, helper.name.value
     if not isinstance(helper.body, cst.IndentedBlock):
         raise NotApplicable(f"the body of `{name}` stands on its first line")
@@ -92,7 +95,10 @@ def define_operator_of_statements(site: Site) -> OperatorEdit:
 def _edit_of_statements(
     site: Site, function: cst.FunctionDef, statements: Sequence[cst.BaseStatement]
 ) -> OperatorEdit:
-    """Return the edit that moves neighbouring statements of a function into an operator."""
+    """Return the edit that moves neighbouring `statements` of `function` into a custom operator.
+
+    Raises NotApplicable if no operator can do what they do.
+    """
     document = site.document
     flow = m.Return() | m.Break() | m.Continue() | m.Yield() | m.Await() | m.Del()
     if any(m.findall(one, flow) for one in statements):
@@ -177,10 +183,11 @@ def _operator_edit(
     renamed: Mapping[cst.CSTNode, cst.CSTNode],
     results: Sequence[tuple[ValueSummary, Mapping[str, int]]],
 ) -> tuple[OperatorEdit, str]:
-    """Return the edit that defines the operator, and the source of the call of the operator.
+    """Return the edit that defines an operator, and the code of its call: "_f_op(x, self.eps)".
 
-    `piece` is the code that becomes the operator, `statements` are the operator's body, `renamed`
-    the replacements inside it, and `results` are from `results_of`.
+    `piece` is the code to move, `statements` are the operator's body, and `renamed` are the edits
+    inside it. `results` has for each result its observed values and the names it is computed from,
+    each with the number of definitions between name and result.
     """
     document, name = site.document, piece.name
     if not Path(document.file).stem.isidentifier():
@@ -313,9 +320,9 @@ def _argument_for(
 def _insert_before(
     document: Document, helper: cst.FunctionDef, definitions: list[cst.BaseStatement]
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edit that inserts definitions before the top-level statement of `helper`.
+    """Return the edit that inserts `definitions` before the function `helper` or its class.
 
-    That is the function itself, or the class that contains it.
+    Raises NotApplicable if that is the first statement of the file.
     """
     body = document.module.body
     outer = next(one for one in (helper, *document.ancestors(helper)) if one in body)
@@ -328,7 +335,7 @@ def _insert_before(
 def _split_docstring(
     body: cst.IndentedBlock,
 ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
-    """Return the docstring of a function, as a list of 0 or 1 statements, and the others."""
+    """Return the statements of a function in two lists: its docstring or [], and all others."""
     text = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
     count = 1 if m.matches(body.body[0], text) else 0
     return list(body.body[:count]), list(body.body[count:])

@@ -152,7 +152,8 @@ def used_names(
 ) -> dict[str, cst.BaseExpression]:
     """Return the names that a branch uses, each with a node that reads it.
 
-    `skip_bound` leaves out the names that the branch binds.
+    {"x": …, "self.eps": …} for `y = x * self.eps`. `skip_bound` leaves out names that the branch
+    binds.
     """
     without = set(names_bound(*branch)) if skip_bound else ()
     return {

@@ -67,7 +67,10 @@ def values_assigned(
 
 
 def _drop_unread(site: Site, made: BranchValues) -> list[cst.BaseStatement]:
-    """Return the branch's local lines without pure assignments to names that nothing reads."""
+    """Return `made.local_lines` without assignments to names that no other line or value reads.
+
+    Keeps assignments that have a side effect or may raise.
+    """
     kept: list[cst.BaseStatement] = []
     for line in reversed(made.local_lines):
         read = names_read(*kept, *made.values.values()).intersection(names_bound(line))
@@ -154,11 +157,11 @@ def _add_assignment(
     value: cst.BaseExpression,
     read_later: frozenset[str],
 ) -> None:
-    """Add to `made` the values that one assignment assigns; tuples element by element.
+    """Add to `made` the values that an assignment in `line` assigns; tuples element by element.
 
-    `line` contains the assignment. If it assigns to a name that is not in `read_later`, the names
-    that code after the branch reads, add it to the local lines instead. Raises NotApplicable for
-    targets that are neither a name, an attribute nor an item of a dict.
+    `read_later` are the names that code after the branch reads. An assignment to another name is
+    added to `made.local_lines` instead. Raises NotApplicable for targets that are neither a name,
+    an attribute nor an item of a dict.
     """
     if (
         isinstance(target, cst.Tuple)
@@ -190,7 +193,11 @@ def _add_assignment(
 def _fill_in_values(
     site: Site, made: BranchValues, value: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """Return `value` with names that the branch already assigned replaced by their values."""
+    """Return `value` with names that the branch already assigned replaced by their values.
+
+    `y + 1` → `(2 * x) + 1` after `y = 2 * x`. Raises NotApplicable if `value` has such a name
+    twice.
+    """
     known = names_read(value) & made.values.keys()
     if not known:
         return value

@@ -61,7 +61,10 @@ def find_branches(site: Site, node: cst.If) -> Branches:
 
 
 def blocks_of(node: cst.If) -> Branches:
-    """Return the blocks of an `if`; an `elif` is the only statement of the other block."""
+    """Return the body and the `else` block of an `if` as its branches.
+
+    An `elif` is the only statement of the other branch. Without `else`, that branch is empty.
+    """
     orelse = node.orelse
     other = [orelse] if isinstance(orelse, cst.If) else statements_of(orelse.body) if orelse else ()
     return Branches(node, statements_of(node.body), other)
@@ -99,7 +102,8 @@ def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
 def find_guarded_skip(site: Site, node: cst.If) -> Branches | None:
     """Return the branches of `if guard: …; if t: continue`, where `node` is the inner `if`.
 
-    The outer `if` is the `node` of the result. None for other code.
+    One branch is the code before `continue`, the other the code after the outer `if`.
+    `Branches.node` is the outer `if`. None for other code.
     """
     outer = site.document.parents.get(site.document.parent(node))
     if not isinstance(outer, cst.If) or outer.orelse is not None:
@@ -120,9 +124,9 @@ def find_guarded_skip(site: Site, node: cst.If) -> Branches | None:
 
 
 def leaves_early(site: Site, node: cst.CSTNode) -> bool:
-    """Return whether `node` contains a `raise`, `break` or `continue`.
+    """Return whether `node` contains a `raise`, `break` or `continue`; `return` does not count.
 
-    A `continue` at the end of an `if` does not count where the statements that it skips form the
+    Neither does a `continue` at the end of an `if` if the statements that it skips can become the
     other branch of the `if`.
     """
     skips = isinstance(node, cst.If) and (
@@ -135,13 +139,13 @@ def leaves_early(site: Site, node: cst.CSTNode) -> bool:
 
 
 def _has_no_value(node: cst.CSTNode) -> bool:
-    """Return whether a `return` has no value."""
+    """Return whether a node is `return` or `return None`."""
     return isinstance(node, cst.Return) and (
         node.value is None or (isinstance(node.value, cst.Name) and node.value.value == "None")
     )
 
 
 def _returns_nothing(function: cst.FunctionDef) -> bool:
-    """Return whether a function returns no value anywhere."""
+    """Return whether a function returns no value anywhere and is not a generator."""
     found = (one for one in walk(function.body) if isinstance(one, _RETURNS))
     return all(_has_no_value(one) for one in found)

@@ -51,7 +51,8 @@ def is_early_return(node: cst.If) -> bool:
 def statements_after(site: Site, node: cst.If | cst.For) -> LaterStatements:
     """Return the statements after an early return, or after the loop that contains it.
 
-    Raises NotApplicable if the last one is not a return, or if there are other returns.
+    `node` is the `if` of the early return, or the loop. Raises NotApplicable if the last statement
+    is not a return, or if there are other returns.
     """
     outer = site.document.parent(node)
     if not isinstance(outer, cst.IndentedBlock):
@@ -75,7 +76,8 @@ def select_return(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that write an early return with `torch.where`.
 
-    Raises NotApplicable.
+    `if t: return a` and a later `return b` become one `return torch.where(t, a, b)`. `selection`
+    collects the assumptions. Raises NotApplicable if the two returns cannot be merged.
     """
     site = selection.site
     body = selection.without_output(statements_of(node.body))
@@ -131,7 +133,7 @@ def _place_edits(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that replace the `if` by `lines`, and the last return by `final`.
 
-    `edits` are those of the statements between them.
+    `after` are the statements after the `if`, and `edits` are the edits inside these.
     """
     kept = [*node.leading_lines, *lost_comments(node, [*lines, final])]
     if lines:

@@ -81,7 +81,10 @@ def guard_updates(
 
 
 def stored_operands(branch: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
-    """Return the values that a branch stores in tensors and names."""
+    """Return the values that a branch stores: `y` for `x += y`, all of `x.add_(y)`.
+
+    Leaves out compound statements.
+    """
     kinds = cst.AugAssign | cst.Assign | cst.Expr
     return [one.value for one in _small_statements(branch) if isinstance(one, kinds)]
 
@@ -101,7 +104,7 @@ def _merge_assignments(
     """Merge `x[i] = a` in one branch and `x[i] = b` in the other into one assignment.
 
     `first` and `second` are branches, each with the value of the condition for which it is taken.
-    Empty for branches of other forms.
+    [] if the branches do not consist of two such assignments.
     """
     match first[0], second[0]:
         case (
@@ -126,7 +129,8 @@ def conditional_statement(
 
     `read_later` are the names that later code reads. `value_before` is called with an assigned name
     and its new value, and returns an expression for the value before the branch. Raises
-    NotApplicable.
+    NotApplicable for statements that are neither an assignment of one value, an in-place update nor
+    `pass`.
     """
     if isinstance(small, cst.Pass) or is_update(choice.site, small):
         return small if isinstance(small, cst.Pass) else guard_update(choice, small, when)
@@ -147,7 +151,7 @@ def parse_assignment(
 ) -> tuple[cst.BaseExpression, cst.BaseExpression]:
     """Return the name or attribute that a statement assigns to, and the value.
 
-    Raises NotApplicable for statements that are not assignments of one value.
+    (`x`, `x + 1`) for `x += 1`. Raises NotApplicable for statements that do not assign one value.
     """
     match small:
         case cst.AugAssign() if type(small.operator) in OPERATORS and dotted_name(small.target):
@@ -161,7 +165,7 @@ def parse_assignment(
 def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmallStatement:
     """Return an in-place update that has an effect only if the condition equals `when`.
 
-    Raises NotApplicable.
+    `x += y` → `x += torch.where(t, y, 0)`. Raises NotApplicable if the dtype could change.
     """
     match node:
         case cst.AugAssign():
@@ -209,7 +213,10 @@ def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
 
 
 def _chain_arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[cst.Arg]:
-    """Yield the arguments of all methods in a chain of calls on `base`."""
+    """Yield the arguments of all methods in a chain of calls on `base`, last method first.
+
+    `b` and `a` for `x.mul_(a).add_(b)`, where `base` is `x`.
+    """
     while isinstance(call, cst.Call) and call is not base:
         yield from call.args
         call = call.func.value if isinstance(call.func, cst.Attribute) else base
@@ -244,7 +251,10 @@ def _in_place_chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpres
 def _select_by(
     choice: Choice, value: cst.BaseExpression, other: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
-    """Return a selection of `value` where the condition equals `when`, and `other` elsewhere."""
+    """Return `torch.where(t, value, other)`, or with the two swapped if `when` is False.
+
+    `t` is the condition of `choice`.
+    """
     return choice.select_stored(value, other) if when else choice.select_stored(other, value)
 
 
@@ -253,7 +263,8 @@ def _require_same_precision(
 ) -> None:
     """Raise NotApplicable if selecting between `base` and `value` could lose precision.
 
-    `node` is the call that stores `value` in the tensor `base`.
+    It cannot if `base` is a float tensor, if `value` is an int, or if both have one dtype. Raises
+    also if either is unknown. `node` is the call that stores `value` in the tensor `base`.
     """
     old, new = infer(site, base), infer(site, value)
     if old is None or new is None or not (new.is_tensor or new.is_number):
@@ -267,9 +278,10 @@ def _require_same_precision(
 def _require_same_dtype(
     site: Site, target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
 ) -> None:
-    """Raise NotApplicable if `value` could change the dtype of a result stored in `target`.
+    """Raise NotApplicable unless `target` is a floating-point tensor, or `value` is an int.
 
-    `node` is the update, for messages.
+    In other cases a `torch.where` of `value` could change the dtype of the result stored in
+    `target`. `node` is the update, for messages.
     """
     old, new = infer(site, target), infer(site, value)
     if new is None or old is None or not (new.is_tensor or new.is_number):

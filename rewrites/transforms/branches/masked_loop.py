@@ -48,7 +48,10 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass
 class MaskedLoop:
-    """Writer of a loop without its data-dependent exit; `assumes` collects assumptions."""
+    """Writer of a loop that runs to its end and masks what follows a data-dependent exit.
+
+    `assumes` collects assumptions.
+    """
 
     site: Site
     node: cst.If
@@ -274,7 +277,7 @@ def _make_assignment(path: str, value: cst.BaseExpression) -> cst.Assign:
 
 
 def _replace_line(line: cst.SimpleStatementLine, body: list[cst.BaseSmallStatement]) -> Replacement:
-    """Return `body` in place of a line, one statement per line."""
+    """Return the replacement of `line` by the statements `body`, each on a line of its own."""
     if len(body) == len(line.body):
         return line.with_changes(body=body)
     first, *others = [cst.SimpleStatementLine([small]) for small in body]

@@ -15,7 +15,7 @@ Branch = cst.If | cst.IfExp | cst.Assert
 
 @dataclass(frozen=True)
 class ConditionOperand:
-    """An operand of a branch's condition."""
+    """An operand of a branch's condition: `t.any()` in `if training and t.any()`."""
 
     branch: Branch
     operand: cst.BaseExpression

@@ -84,9 +84,10 @@ def _is_eager_only(site: Site, node: cst.If) -> bool:
 
 
 def _eager_lines(site: Site, statement: cst.BaseStatement) -> Sequence[cst.BaseStatement]:
-    """Return the lines of an output statement for eager code.
+    """Return the lines that replace an output statement in code that only eager runs.
 
-    Torch's print operator becomes `print`, and an eager-only `if` its body.
+    Torch's print operator becomes `print`. Of `if not torch.compiler.is_compiling():`, only the
+    body remains. Other statements are unchanged.
     """
     if isinstance(statement, cst.If) and _is_eager_only(site, statement):
         return statements_of(statement.body)

@@ -48,7 +48,10 @@ class Condition:
 
 
 def find_conditional(site: Site) -> Decision | None:
-    """Return the conditional whose condition is or contains the site's node, or None."""
+    """Return the `if`, `while` or `a if t else b` at a site; None if there is none.
+
+    That is the site's node itself, or the conditional whose condition is or contains that node.
+    """
     inner = site.node
     if isinstance(inner, Decision):
         return inner
@@ -62,9 +65,10 @@ def find_conditional(site: Site) -> Decision | None:
 
 
 def find_condition(site: Site) -> Condition | None:
-    """Return the condition of the site's conditional, with `n = t.item()` before it inlined.
+    """Return the condition that tests the site's node, directly or through a name.
 
-    None if the site's node is in no condition and no such assignment.
+    `t.item() > 0` for `n = t.item(); if n > 0: …`, where the site's node is in either statement.
+    None if the node is neither in a condition nor in such an assignment.
     """
     found = find_conditional(site)
     if found is not None:
@@ -92,7 +96,11 @@ _PARTS = (
 
 
 def _condition_through_name(site: Site, assign: cst.Assign) -> Condition | None:
-    """Return the condition of the `if` after `n = t.item()`; None if other code reads `n`."""
+    """Return the condition `t.item() > 0` for `n = t.item(); if n > 0: …`.
+
+    `assign` is the assignment. None unless the `if` comes right after it, and no other code reads
+    `n`.
+    """
     known = find_definitions(site.document, assign)
     line = site.document.parent(assign)
     target = assign.targets[0].target
@@ -115,7 +123,10 @@ def _condition_through_name(site: Site, assign: cst.Assign) -> Condition | None:
 
 
 def _converts_to_number(site: Site, node: cst.CSTNode) -> bool:
-    """Return whether a call converts a tensor to a number."""
+    """Return whether a node is a call that turns tensors into a Python number or bool.
+
+    `t.item()`, `torch.equal(a, b)`.
+    """
     if not isinstance(node, cst.Call):
         return False
     return tensor_of(site, node) is not node or torch_name(site, node) in ("equal", "allclose")
@@ -135,7 +146,11 @@ def _previous_statement(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLin
 
 
 def predicate_of(site: Site, condition: cst.BaseExpression) -> Predicate | None:
-    """Return the predicate of a condition; None if no tensor decides it. Raises NotApplicable."""
+    """Return a condition as a tensor, perhaps with a Python guard; None if no tensor decides it.
+
+    `n > 0 and t.any()` → tensor `t.any()` and guard `n > 0`. Raises NotApplicable if the condition
+    cannot be split in this way.
+    """
     if isinstance(condition, cst.UnaryOperation) and isinstance(condition.operator, cst.Not):
         inner = predicate_of(site, condition.expression)
         if inner is None:
@@ -203,9 +218,10 @@ def _as_bool_tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpres
 
 
 def _compare_in_graph(site: Site, condition: cst.Comparison) -> cst.BaseExpression | None:
-    """Return a comparison as a tensor expression; None if no operand is a tensor.
+    """Return a comparison as a tensor expression: `t > 0` for `t.item() > 0`.
 
-    Raises NotApplicable for long chains and for tensors of several elements.
+    None if no operand is a tensor, and for `in` and `is`. Raises NotApplicable for long chains and
+    for tensors of several elements.
     """
     sides = [condition.left, *(one.comparator for one in condition.comparisons)]
     operators = [one.operator for one in condition.comparisons]
@@ -292,7 +308,11 @@ def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _as_reduction(site: Site, call: cst.Call) -> cst.BaseExpression | None:
-    """Return `torch.equal` or `torch.allclose` as a reduction; None for other calls."""
+    """Return `torch.equal(a, b)` as `(a == b).all()`; None for other calls.
+
+    `torch.allclose(a, b)` becomes `torch.isclose(a, b).all()`. Raises NotApplicable if the call
+    does not show both operands of `torch.equal`.
+    """
     called = torch_name(site, call)
     if called not in ("equal", "allclose") or any(arg.star for arg in call.args):
         return None
@@ -312,7 +332,10 @@ def _as_reduction(site: Site, call: cst.Call) -> cst.BaseExpression | None:
 def _comparison_operands(
     call: cst.Call, is_method: bool
 ) -> tuple[cst.BaseExpression, cst.BaseExpression]:
-    """Return the two operands of `torch.equal` or `torch.allclose`. Raises NotApplicable."""
+    """Return the two operands of `torch.equal(a, b)` or, if `is_method`, of `a.equal(b)`.
+
+    Raises NotApplicable if there are not exactly two.
+    """
     values = [arg.value for arg in call.args]
     if is_method:
         assert isinstance(call.func, cst.Attribute)
@@ -323,7 +346,7 @@ def _comparison_operands(
 
 
 def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the shape comparison that `torch.equal` implies; None for other conditions."""
+    """Return `a.shape == b.shape` for `torch.equal(a, b)`; None for other conditions."""
     if not isinstance(condition, cst.Call) or torch_name(site, condition) != "equal":
         return None
     is_method = site.document.qualified_name(condition.func) != "torch.equal"
@@ -334,7 +357,7 @@ def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression
 def _zero_dimensional(
     site: Site, node: cst.BaseExpression, new: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """Return the tensor `new` as a 0-d tensor.
+    """Return `new`, or `new.reshape(())` if that is needed to make it 0-d.
 
     `node` is the expression that `new` replaces, whose shape was observed. Raises NotApplicable if
     `node` is not known to have a single element.

@@ -92,7 +92,11 @@ def _nodes_between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cs
 def _conditional_draw(
     site: Site, call: cst.Call, condition: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
-    """Return a `torch.cond` that calls `call` if the condition equals `when`; else gives zeros."""
+    """Return a `torch.cond` that draws if the condition equals `when`, and else gives zeros.
+
+    `torch.cond(t, lambda: torch.randn(3), lambda: torch.zeros(3))` for `call` = `torch.randn(3)`.
+    Raises NotApplicable for calls other than `rand`, `randn` and their `_like` forms.
+    """
     torch = site.document.imported_name("torch") or "torch"
     last = site.document.qualified_name(call.func).removeprefix("torch.")
     keywords = {arg.keyword.value for arg in call.args if arg.keyword}

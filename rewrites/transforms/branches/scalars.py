@@ -197,7 +197,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class _Facts:
-    """Observed facts, overridden by what is known about replaced numbers."""
+    """Observed values of expressions, except where a replaced number changes them."""
 
     seen: Knowledge
     known: Mapping[Position, ValueSummary | None]
@@ -237,7 +237,10 @@ def _exchange_calls(
 
 
 def find_scalar_sources(site: Site) -> Iterator[cst.Call]:
-    """Yield the calls that may produce the site's number, directly or through names."""
+    """Yield the calls that may compute the number at a site, or the number its branch tests.
+
+    `t.item()` for a site in `if n > 0` after `n = t.item()`.
+    """
     node: cst.CSTNode = site.node
     if isinstance(node, Decision):
         node = node.test

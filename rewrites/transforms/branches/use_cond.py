@@ -41,7 +41,7 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass
 class CondWriter:
-    """Writer of one branch as `torch.cond`; `assumes` collects assumptions."""
+    """Writer of one conditional as `torch.cond`; `assumes` collects assumptions."""
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
@@ -284,9 +284,9 @@ def last_assigned(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst
 def _is_same_result(
     value: cst.BaseExpression, results: Sequence[cst.BaseExpression], body: Sequence[cst.CSTNode]
 ) -> bool:
-    """Return whether `value` is the same tensor as an earlier one of `results`.
+    """Return whether `value`, one of `results`, is the same tensor as an earlier one of them.
 
-    So are `q` and `k` after `q = k = f(x)`. `body` are the statements that compute the results.
+    True for `k` if the results are `q, k` and the `body` that computes them is `q = k = f(x)`.
     """
     earlier = results[: [one is value for one in results].index(True)]
     return any(last_assigned(one, body) is last_assigned(value, body) for one in earlier)

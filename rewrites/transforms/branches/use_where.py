@@ -53,7 +53,7 @@ Branch = TypeVar("Branch")
 
 @dataclass
 class WhereWriter:
-    """Writer of one branch as `torch.where`.
+    """Writer of one conditional as `torch.where`.
 
     Collects in `assumes` what the edit assumes, and in `tests` the conditions that it replaces.
     """
@@ -300,7 +300,11 @@ class WhereWriter:
 
 
 def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:
-    """Return assignments of the values; one statement if they depend on each other."""
+    """Return the assignment of each value to the name that is its key.
+
+    One statement `a, b = b, a` if a value depends on a name assigned before it. Raises
+    NotApplicable if such a value would also have to be appended to a list or stored in a dict.
+    """
     if RETURN in values:
         return [build_statement("return {v}", v=values[RETURN])]
     changed = [key for key, value in values.items() if dotted_name(value) != key]
@@ -324,7 +328,10 @@ def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:
 
 
 def order_branches(condition: Predicate, one: Branch, other: Branch) -> tuple[Branch, Branch]:
-    """Return the branches as (where the predicate's tensor is true, where it is false)."""
+    """Return (branch taken if `condition.tensor` is true, branch taken if it is false).
+
+    `one` is taken if the condition holds, so it comes second if the condition negates the tensor.
+    """
     return (other, one) if condition.negated else (one, other)
 
 
@@ -354,7 +361,7 @@ def replacement_of_if(branches: Branches, lines: Lines, parent: cst.CSTNode) -> 
 
 
 def lost_comments(node: cst.CSTNode, lines: Lines) -> list[cst.EmptyLine]:
-    """Return the comments inside a statement that the new lines lack."""
+    """Return the comments inside the statement `node` that the new `lines` do not repeat."""
     own = {c.value for line in lines for c in walk(line) if isinstance(c, cst.Comment)}
     ahead = {
         c.value

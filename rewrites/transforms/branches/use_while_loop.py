@@ -214,7 +214,7 @@ class WhileLoopWriter:
 
 
 def _conjuncts(condition: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the operands of nested `and`s; other conditions as the only item."""
+    """Return `a`, `b` and `c` for `a and b and c`; any other condition as the only item."""
     if isinstance(condition, cst.BooleanOperation) and isinstance(condition.operator, cst.And):
         return [*_conjuncts(condition.left), *_conjuncts(condition.right)]
     return [condition]

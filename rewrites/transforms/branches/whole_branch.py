@@ -71,9 +71,10 @@ def rewrite_conditional(
 def edits_for_branch(
     writer: WhereWriter | CondWriter, node: Node, condition: Predicate
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that write `node` with `torch.where` or `torch.cond`.
+    """Return the edits that write `node`, with its condition, as `torch.where` or `torch.cond`.
 
-    Raises NotApplicable."""
+    Raises NotApplicable if `writer` cannot do that.
+    """
     if isinstance(node, cst.IfExp):
         new = writer.ternary(node, condition)
         if isinstance(writer, WhereWriter) and writer.ahead is not None:
@@ -102,7 +103,9 @@ def _edits_for_guarded_skip(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits for `if guard: …; if t: continue`, whose guard stays an `if`.
 
-    Raises NotApplicable."""
+    `node` is the inner `if`, and `found` are its branches. Raises NotApplicable if `t` is combined
+    with another guard, or if more than the body of the outer `if` would change.
+    """
     outer = found.node
     if condition.guard is not None:
         raise NotApplicable("its test mixes several tests of Python with several of tensors")
@@ -122,7 +125,7 @@ def _edits_for_guarded_skip(
 
 
 def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
-    """Return the line of a conditional expression.
+    """Return the line that contains the conditional expression `node`.
 
     Raises NotApplicable if the condition cannot be evaluated before the rest of the line.
     """

@@ -15,8 +15,8 @@ _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: cst.CSTNode) -> bool:
     """Return whether the tensor of `name` at `place` is new in this function and has no alias.
 
-    Then rebinding the name has the same effect as changing the tensor in place. `known` are the
-    function's reaching definitions; without them, return False.
+    If so, rebinding the name has the same effect as changing the tensor in place. `known` are the
+    function's reaching definitions; if they are None, the answer is False.
     """
     if known is None:
         return False
@@ -79,11 +79,11 @@ def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
             return not (
                 isinstance(outer, cst.Call)
                 and outer.func is parent
-                and _makes_new_tensor(site, outer)
+                and _leaves_no_alias(site, outer)
             )
         case cst.Arg():
             call = document.parent(parent)
-            return not (isinstance(call, cst.Call) and _makes_new_tensor(site, call))
+            return not (isinstance(call, cst.Call) and _leaves_no_alias(site, call))
         case cst.Subscript() if parent.value is use:
             outer = document.parent(parent)
             if isinstance(outer, cst.AssignTarget | cst.AugAssign | cst.BinaryOperation):
@@ -92,7 +92,7 @@ def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
     return not isinstance(parent, cst.Index)
 
 
-def _makes_new_tensor(site: Site, call: cst.Call) -> bool:
+def _leaves_no_alias(site: Site, call: cst.Call) -> bool:
     """Return whether no alias of the arguments remains after a call.
 
     True if the call returns a new tensor. True also for an in-place method in a statement of its

@@ -11,9 +11,11 @@ from fullgraph.rewrites.source import Replacement, replace_nodes
 
 
 def find_continuation(site: Site, node: cst.BaseExpression) -> tuple[cst.SimpleStatementLine, ...]:
-    """Return the simple statements after an `if` up to the first `return`.
+    """Return the statements after the `if` that contains `node`, up to the first `return`.
 
-    Empty unless one branch ends with the statement of `node`."""
+    () unless the statement of `node` is the last one of a branch, and only simple statements follow
+    the `if` until a `return`.
+    """
     document = site.document
     last = document.statement(node)
     block = document.parent(last)
@@ -46,10 +48,10 @@ def copy_continuation(
     edits: Mapping[cst.CSTNode, cst.CSTNode],
     replacements: Mapping[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return `replacements`, with a copy of `rest` at the end of the branch that `line` ends.
+    """Return `replacements` with a copy of `rest` added to the branch that ends with `line`.
 
     `rest` are the statements after the `if`. The copy contains the `edits`, which compute at full
-    shape. The original has no edits, and runs if the `if` is not taken.
+    shape. The original of `rest` stays unchanged, and runs if the branch is not taken.
     """
     document = site.document
 
@@ -78,9 +80,10 @@ def copy_continuation(
 def _move_to_else(
     site: Site, line: cst.BaseStatement, rest: tuple[cst.SimpleStatementLine, ...]
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that move `rest` into the other branch, so that both branches return.
+    """Return the edits that move `rest` to the end of the other branch, so that both return.
 
-    Empty if there is no other branch, or if it leaves the block anyway.
+    The other branch is the one without `line`. {} if there is no `else`, or if the other branch
+    already ends with `return`, `raise`, `break` or `continue`.
     """
     around = [one for one in site.document.ancestors(line) if isinstance(one, cst.If | cst.Else)]
     choice = around[0] if isinstance(around[0], cst.If) else site.document.parent(around[0])

@@ -19,10 +19,10 @@ _ORDER = (
 
 
 def find_count(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) -> CountSink:
-    """Return the sink of the count at `node` if a tensor can replace the number.
+    """Return `node`, which counts selected elements, as a CountSink if a tensor can replace it.
 
-    The condition of an `if` accepts a tensor too; other rules rewrite the branch. Raises
-    NotApplicable if Python needs a number.
+    It can in `total / len(x[m])` and in conditions such as `if len(x[m]) > 0`, whose branch another
+    rule rewrites. `selected` is `x[m]`. Raises NotApplicable if Python needs a number.
     """
     parent = site.document.parent(node)
     match parent:
@@ -55,9 +55,9 @@ def is_condition(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _at_least(site: Site, arg: cst.Arg) -> CountSink | None:
-    """Return the sink for `max(count, 1)` in `total / max(count, 1)`, where `total` is a tensor.
+    """Return the CountSink for `max(n, 1)` in `total / max(n, 1)`, if `total` is a tensor.
 
-    `arg` is the argument `count`. None for other code.
+    `arg` is the argument `n`, a number of selected elements. None for other code.
     """
     call = site.document.parent(arg)
     if not isinstance(call, cst.Call) or site.callee_name(call) != "max" or len(call.args) != 2:

@@ -16,10 +16,10 @@ _AFTER_ONE_OPTION = frozenset(
 
 
 def other_dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
-    """Return the number of dimensions of `node`, except the one made by the mask.
+    """Return how many dimensions `node` has besides the one that counts selected elements.
 
-    `node` is computed from `x[m]`, which has one dimension whose size is the number of selected
-    elements. If the shape of `node` was not observed, use that of the masked read `first`.
+    1 for `x[m] * 2` if `x` is 2-d and `m` is 1-d. `first` is the masked read `x[m]` that `node` is
+    computed from; its shape is used if that of `node` was not observed.
     """
     seen = site.observed(node)
     if seen is None or len(seen.dims) != 1:
@@ -49,17 +49,17 @@ def is_flat(site: Site, first: Read, made: Operation) -> bool:
 
 
 def _observed_numbers(site: Site, node: cst.BaseExpression) -> set[object]:
-    """Return the values that a size was observed to have."""
+    """Return the values that a size was observed to have; {4} for the literal 4."""
     bare, seen = ops.integer_literal(node), site.observed(node)
     return {bare} if bare is not None else set(seen.values if seen is not None else ())
 
 
 def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
-    """Return whether a call only combines elements along dimensions after the mask's.
+    """Return whether a call combines only elements of the same selected row.
 
-    `axis` is the dimension of the call's input whose size is the number of selected elements, and
-    `first` the masked read. Raises NotApplicable if the dimension would have another number at full
-    shape.
+    True for `x[m].softmax(-1)` if `x[m]` is 2-d. `axis` is the dimension of the call's input that
+    counts selected elements, and `first` the masked read. Raises NotApplicable if the `dim` of the
+    call would mean another dimension at full shape.
     """
     found = reduced_dimensions(made)
     if found is None:
@@ -76,10 +76,10 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
 
 
 def covers_mask_dims(site: Site, first: Read, made: Operation, axis: int) -> bool:
-    """Return whether a reduction covers the mask's dimensions.
+    """Return whether a reduction combines selected elements with each other: `x[m].sum(0)`.
 
-    True also if the dimensions that it reduces are not literals. `axis` is the dimension of its
-    input whose size is the number of selected elements, and `first` the masked read.
+    True also for `x[m].sum()` and for a `dim` that is not a literal. `axis` is the dimension of the
+    call's input that counts selected elements, and `first` the masked read.
     """
     found = reduced_dimensions(made)
     count = other_dims(site, first, made.tensor) + 1
@@ -87,22 +87,28 @@ def covers_mask_dims(site: Site, first: Read, made: Operation, axis: int) -> boo
 
 
 def reduced_dimensions(made: Operation) -> tuple[int, ...] | None:
-    """Return the dimensions that an operation reduces; None if they are not literals."""
+    """Return the dimensions that an operation reduces: (0,) for `x.sum(0)`.
+
+    None if the call gives none, or not as literals.
+    """
     return ops.integer_literals(dimension_option(made))
 
 
 def dimension_option(made: Operation) -> cst.BaseExpression | None:
-    """Return the argument `dim` or `axis` of an operation; None if the call gives neither."""
+    """Return the expression passed as `dim` or `axis`: `-1` for `x.sum(-1)`.
+
+    None if the call passes neither.
+    """
     place = 1 if made.name in _AFTER_ONE_OPTION else 0
     place += made.name == "cosine_similarity" and made.method is False
     return made.argument("dim", place) or made.argument("axis", 99)
 
 
-def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> bool:
-    """Return whether a subscript has the form `x[m][:, 0]` or `x[m][..., 0]`.
+def is_column_read(site: Site, first: Read, node: cst.Subscript, axis: int) -> bool:
+    """Return whether a subscript reads columns of selected rows: `x[m][:, 0]` or `x[m][..., 0]`.
 
-    `axis` is the dimension of `x[m]` whose size is the number of selected elements; False unless it
-    is 0. `first` is the masked read `x[m]`.
+    `first` is the masked read `x[m]`. `axis` is the dimension of `x[m]` that counts the selected
+    rows; if it is not 0, the answer is False.
     """
     if axis != 0 or other_dims(site, first, node.value) == 0:
         return False
@@ -117,9 +123,10 @@ def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> boo
 
 
 def is_index_before_mask(node: cst.Subscript, axis: int) -> bool:
-    """Return whether a subscript has the form `x[:, m][0]`: it indexes an earlier dimension.
+    """Return whether a subscript is `x[:, m][i]` with a literal `i`: it keeps what `m` selects.
 
-    `axis` is the dimension of `x[:, m]` whose size is the number of selected elements, here 1.
+    `axis` is the dimension of `x[:, m]` that counts selected elements, here 1. If it is 0, as for
+    `x[m][i]`, the answer is False.
     """
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=only_index))]:
@@ -128,7 +135,10 @@ def is_index_before_mask(node: cst.Subscript, axis: int) -> bool:
 
 
 def is_table(site: Site, table: cst.BaseExpression, index: cst.BaseExpression) -> bool:
-    """Return whether `index` is an integer tensor, and `table` a tensor with elements to index."""
+    """Return whether `table[index]` looks up rows of a tensor by a tensor of integers.
+
+    False if either was not observed, or if `table` has no rows.
+    """
     seen, whole = site.observed(index), site.observed(table)
     if seen is None or whole is None or not whole.is_tensor:
         return False

@@ -73,8 +73,8 @@ def is_elementwise(
 ) -> bool:
     """Return whether each result element depends only on selected elements at its index.
 
-    `selected` tells which arguments are selected elements. `beside` raises NotApplicable for an
-    operand that cannot be combined with them at full shape.
+    `selected(argument)` tells whether an argument consists of selected elements. `beside(operand)`
+    raises NotApplicable if an operand cannot be combined with them at full shape.
     """
     held = {binding for binding, value in found.given.items() if selected(value)}
 
@@ -128,9 +128,10 @@ def _names_in(node: cst.CSTNode) -> list[cst.Name]:
 def _arguments_by_parameter(
     function: cst.FunctionDef, call: cst.Call
 ) -> dict[cst.CSTNode, cst.BaseExpression] | None:
-    """Return the argument of each parameter that has one; None if the source does not show it.
+    """Return the argument that `call` passes for each parameter of `function`, without defaults.
 
-    The keys are the nodes that bind the parameters. Defaults are left out.
+    The keys are the nodes that bind the parameters. None if the source does not show which argument
+    is passed for which parameter, as with `*args`.
     """
     params = function.params
     if params.kwonly_params or params.posonly_params or params.star_kwarg is not None:

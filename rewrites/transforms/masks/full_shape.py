@@ -21,7 +21,7 @@ _RAISING = frozenset({"remainder", "fmod", "floor_divide", "div", "divide", "tru
 
 @dataclass(eq=False)
 class FullShapeWriter:
-    """Writer of one flow's expressions at full shape, with padding where nothing is selected."""
+    """Writer of one flow's expressions at full shape: `torch.where(m, x, 0) * 2` for `x[m] * 2`."""
 
     flow: Flow
     mask: cst.BaseExpression

@@ -15,7 +15,7 @@ _NAMES = frozenset({"index_add", "scatter_add"})
 
 @dataclass(frozen=True, eq=False)
 class IndexAdd:
-    """Call that adds `source` to `base` by index; adding zero changes nothing."""
+    """Call such as `base.index_add(0, index, source)`, in which adding zero changes nothing."""
 
     call: cst.Call
     base: cst.BaseExpression
@@ -28,7 +28,10 @@ class IndexAdd:
 
 
 def find_accumulation(site: Site, call: cst.Call) -> IndexAdd | None:
-    """Return a call that adds by index along the first dimension; None for other calls."""
+    """Return `index_add`, `scatter_add` or `bincount` as an IndexAdd; None for other calls.
+
+    None also if the call adds along another dimension than the first.
+    """
     made = parse_operation(site, call)
     if made is None or any(
         arg.keyword is not None and arg.keyword.value == "out" for arg in call.args

@@ -16,7 +16,7 @@ _MODULE = "torch.nn.modules.loss."
 
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """A loss of two tensors."""
+    """Call of a loss function or a loss module with two tensors: `F.mse_loss(a, b)`."""
 
     call: cst.Call
     name: str
@@ -77,7 +77,8 @@ def _parse_loss(
     """Return a loss with its operands and options; None if the call does not show both operands.
 
     `plain` are the positional arguments, and `options` the keyword arguments, from which the
-    operands are removed. `module` and `known` are the fields of `Loss`.
+    operands are removed. `module`: whether a module computes the loss. `known`: whether its
+    constructor was found.
     """
     pair = [*plain, *(options.pop(key) for key in ("input", "target") if key in options)]
     if len(pair) != 2 or "size_average" in options or "reduce" in options:
@@ -86,7 +87,10 @@ def _parse_loss(
 
 
 def _constructor_of(site: Site, func: cst.BaseExpression) -> cst.Call | None:
-    """Return the one call in the file whose result is assigned to the name `func`, or None."""
+    """Return the call that made the loss module `func`: `nn.MSELoss()` for `self.loss`.
+
+    None unless the file, or the class for `self.loss`, assigns a call to the name exactly once.
+    """
     name = dotted_name(func)
     if isinstance(func, cst.Call):  # nn.MSELoss()(a, b)
         return func

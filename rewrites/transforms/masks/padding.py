@@ -21,7 +21,7 @@ _ANY = 0.7
 
 @dataclass(frozen=True)
 class PaddedValue:
-    """Value of an expression at unselected elements."""
+    """Value that an expression has where the mask selects nothing, given the padding values."""
 
     number: float | None
     """None if it depends on an unknown value."""
@@ -39,7 +39,11 @@ class _Unknown:
 def evaluate_padding(
     site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, float]
 ) -> PaddedValue:
-    """Return the value of `node` if its leaves have the values `leaves`."""
+    """Return the value that `node` has where the mask selects nothing.
+
+    `leaves` gives the padding values of expressions inside `node`: if it has 1.0 for `x[m]`, the
+    result for `x[m] + 4` is 5.0. The number in the result is None if it is unknown.
+    """
     unknown = _Unknown()
     leaf_tensors: list[torch.Tensor] = []
     try:
@@ -76,10 +80,11 @@ def _evaluate(
     leaf_tensors: list[torch.Tensor],
     inside: _Inside | None = None,
 ) -> torch.Tensor:
-    """Evaluate an expression in float64 for given numbers at its leaves.
+    """Return the value of an expression in float64, given the numbers `leaves` for parts of it.
 
-    Marks `unknown` if a value is unknown, and collects in `leaf_tensors` the tensors to
-    differentiate by. `inside` is the function whose body contains `node`.
+    Sets `unknown.met` if it needs a value that was not observed. Collects in `leaf_tensors` the
+    tensors to differentiate by. `inside` is the called function whose body contains `node`; None if
+    there is none. Raises _Unclear for operations that it cannot evaluate.
     """
 
     def evaluate(one: cst.BaseExpression) -> torch.Tensor:

@@ -61,7 +61,10 @@ class Read:
 
 
 def find_read(site: Site, node: cst.CSTNode) -> Read | None:
-    """Return what `node` reads or assigns through a mask; None if it is no masked read."""
+    """Return `node` as a masked read: `x[m]`, `x.masked_select(m)` or `x[torch.where(m)]`.
+
+    The target of `x[m] = y` counts too. None for other code.
+    """
     if isinstance(node, cst.Subscript):
         return _parse_subscript(site, node) or _parse_index(site, node)
     if isinstance(node, cst.Call):
@@ -96,7 +99,7 @@ _REPEATABLE = {*_MASKS, "eq", "ne", "lt", "le", "gt", "ge", "abs", "view", "resh
 
 
 def _parse_subscript(site: Site, node: cst.Subscript) -> Read | None:
-    """Return a subscript with exactly one mask as a Read; None for others."""
+    """Return `x[m]` or `x[:, m]` as a Read; None for subscripts without or with several masks."""
     parts = [one.slice for one in node.slice]
     masks = [i for i, one in enumerate(parts) if _is_mask(site, one, node)]
     if len(masks) != 1:
@@ -132,7 +135,10 @@ def _parse_subscript(site: Site, node: cst.Subscript) -> Read | None:
 
 
 def _parse_index(site: Site, node: cst.Subscript) -> Read | None:
-    """Return a read with all indices of a mask: `x[i, j]`, where `i, j = torch.where(m)`."""
+    """Return `x[i, j]` after `i, j = torch.where(m)` as a Read of `x` through `m`.
+
+    None for other code, or if `x[…]` does not use all of these indices.
+    """
     values = [one.slice.value for one in node.slice if isinstance(one.slice, cst.Index)]
     if len(values) != len(node.slice):
         return None
@@ -158,11 +164,11 @@ def _parse_index(site: Site, node: cst.Subscript) -> Read | None:
 def _origin_of_indices(
     site: Site, value: cst.BaseExpression
 ) -> tuple[cst.BaseExpression | None, int | None, bool]:
-    """Return the call that computed the indices `value`, their dimension, and if they are 1-d.
+    """Return (call, dimension, is 1-d) for `value`, indices that a call computed from a mask.
 
-    `torch.where(m)`, 1 and True for `j` after `i, j = torch.where(m)`. The dimension is None if
+    (`torch.where(m)`, 1, True) for `j` after `i, j = torch.where(m)`. The dimension is None if
     `value` has the indices of all dimensions, as `m.nonzero()` has, or was flattened, as
-    `m.nonzero()[:, 0]` is. Other values give (None, None, False).
+    `m.nonzero()[:, 0]` is. (None, None, False) for other expressions.
     """
     target: cst.CSTNode = value
     index = None
@@ -238,7 +244,10 @@ def _parse_masked_select(site: Site, node: cst.Call) -> Read | None:
 
 
 def _is_mask(site: Site, part: cst.BaseSlice, node: cst.Subscript) -> bool:
-    """Return whether an index is a boolean tensor."""
+    """Return whether `part`, one index of the subscript `node`, is a boolean tensor.
+
+    Decides from the source if the index was not observed.
+    """
     if not isinstance(part, cst.Index) or part.star is not None:
         return False
     seen = site.observed(part.value)
@@ -250,7 +259,10 @@ def _is_mask(site: Site, part: cst.BaseSlice, node: cst.Subscript) -> bool:
 
 
 def _looks_like_mask(site: Site, value: cst.BaseExpression) -> bool:
-    """Return whether the source alone shows a mask: comparisons, and operators on them."""
+    """Return whether the source alone shows a mask: `x > 0`, `~m`, `a & b`, `x.isnan()`.
+
+    True also for the mask of the site.
+    """
     match value:
         case cst.Comparison(comparisons=[_]):
             return True

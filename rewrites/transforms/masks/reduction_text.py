@@ -18,7 +18,10 @@ from fullgraph.rewrites.transforms.masks.sinks import ReduceSink
 
 @dataclass(frozen=True, eq=False)
 class ReductionWriter:
-    """Writer of a flow's reductions and losses; `assumes` collects assumptions."""
+    """Writer of a flow's reductions and losses at full shape: `torch.where(m, x, 0).sum()`.
+
+    `assumes` collects assumptions.
+    """
 
     flow: Flow
     text: FullShapeWriter

@@ -29,7 +29,10 @@ _LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
 
 
 def find_sinks(flow: Flow) -> list[Sink]:
-    """Return the sinks: the places where the number of selected elements is no longer visible."""
+    """Return the uses of selected elements after which their number is no longer visible.
+
+    Leaves out uses of metadata such as `.dtype`.
+    """
     return [
         sink
         for found in flow.trees.values()
@@ -54,24 +57,25 @@ def rewrite_flow(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -
 
 
 def _rewrite_with_fill(
-    flow: Flow, fill: str, why: str, settled: cst.BaseExpression | None
+    flow: Flow, fill: str, why: str, given_mask: cst.BaseExpression | None
 ) -> Rewrite:
-    """Return the rewrite with padding value `fill`. Raises NotApplicable.
+    """Return the rewrite with the padding value `fill`, such as "0".
 
-    `settled` is the code to write for the mask; None to choose it.
+    `why` explains it to the user. `given_mask` is the code to write for the mask; None to choose
+    it. Raises NotApplicable if `fill` does not suit all uses.
     """
     mask = flow.first.mask.with_changes(lpar=(), rpar=())
-    text = FullShapeWriter(flow, settled or mask, fill)
+    text = FullShapeWriter(flow, given_mask or mask, fill)
     written = SinkWriter(flow, text)
     edits = _parenthesize_edits(flow, written.edits())
     place = _first_statement(flow)
-    named = settled is None and not is_name(mask) and text.masks > 1
+    named = given_mask is None and not is_name(mask) and text.masks > 1
     if named:
-        if not _can_stand_before(flow, place) and not (
+        if not _can_insert_before(flow, place) and not (
             is_repeatable(flow.site, mask) and _is_unchanged(flow, edits, mask)
         ):
             raise NotApplicable("the mask cannot be given a name before it is used")
-        named = _can_stand_before(flow, place)
+        named = _can_insert_before(flow, place)
     if named:
         name = flow.site.document.unused_name("mask")
         text = FullShapeWriter(flow, cst.Name(name), fill)
@@ -101,7 +105,7 @@ def _rewrite_with_fill(
 
 
 def _index_calls(flow: Flow) -> list[cst.CSTNode]:
-    """Return the calls that convert masks to indices."""
+    """Return the calls such as `m.nonzero()` whose results index a tensor in place of the mask."""
     return [found.indices for found in flow.reads.values() if found.indices is not None]
 
 
@@ -120,14 +124,18 @@ def _parenthesize_edits(
 
 
 def _first_statement(flow: Flow) -> cst.CSTNode:
-    """Return the statement of the first masked read."""
+    """Return the statement that contains the first masked read."""
     document = flow.site.document
     first = min(flow.reads, key=lambda node: document.position(node).line)
     return document.statement(first)
 
 
-def _can_stand_before(flow: Flow, place: cst.CSTNode) -> bool:
-    """Return whether a statement before `place` runs exactly as often as the first read."""
+def _can_insert_before(flow: Flow, place: cst.CSTNode) -> bool:
+    """Return whether a statement `mask = …` may be inserted before the statement `place`.
+
+    It may if it would run exactly as often as the masked reads in `place`: not if one of these is
+    in a lambda.
+    """
     if not isinstance(place, cst.SimpleStatementLine) or len(place.body) != 1:
         return False
     document = flow.site.document
@@ -149,7 +157,7 @@ def _with_mask(
     name: str,
     mask: cst.BaseExpression,
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits with `name = mask` inserted before `place`."""
+    """Return `edits` with the statement `name = mask` inserted before the statement `place`."""
     assert isinstance(place, cst.SimpleStatementLine)
     inside = {n: new for n, new in edits.items() if place in flow.site.document.ancestors(n)}
     first = build_statement("{name} = {mask}", name=name, mask=mask)
@@ -178,7 +186,7 @@ def require_unchanged_mask(
     places: Iterable[cst.CSTNode],
     mask: cst.BaseExpression,
 ) -> None:
-    """Raise NotApplicable if a mask may have changed at one of the places.
+    """Raise NotApplicable if a mask may change between `places`, the expressions that need it.
 
     `known` are the reaching definitions of the function; if it is None, nothing is checked.
     """

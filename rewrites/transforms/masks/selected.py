@@ -131,7 +131,7 @@ class SelectedElements:
         if self.is_selected(node.value):
             axis = self.axis(node.value)
             first = self.first
-            return extent.is_index_before_mask(node, axis) or extent.is_row_index(
+            return extent.is_index_before_mask(node, axis) or extent.is_column_read(
                 self.site, first, node, axis
             )
         index = extent.only_index(node)

@@ -42,7 +42,10 @@ _OPERATORS = {
 
 @dataclass(eq=False)
 class SinkWriter:
-    """Writer of a flow's sinks; `assumes` collects assumptions."""
+    """Writer of the code that replaces a flow's sinks: `torch.where(m, x, 0).sum()`.
+
+    `assumes` collects assumptions.
+    """
 
     flow: Flow
     text: FullShapeWriter

@@ -55,7 +55,7 @@ _SEQUENCES = {"torch.Size", "tuple", "list"}
 
 @dataclass(frozen=True)
 class PythonNumber:
-    """Replacement, without NumPy, of an expression for a number: `math.sqrt(n)`."""
+    """Replacement of a NumPy expression for a number: `math.sqrt(n)` for `np.sqrt(n)`."""
 
     node: cst.BaseExpression
     kind: type
@@ -67,7 +67,7 @@ class PythonNumber:
 
 
 class PythonNumberConverter:
-    """Converter of NumPy expressions to Python numbers; collects the edits of definitions."""
+    """Converter of NumPy expressions for numbers: `np.sqrt(n)` → `math.sqrt(n)`."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -372,7 +372,7 @@ class PythonNumberConverter:
 
 
 def _as_int(made: PythonNumber) -> PythonNumber:
-    """Return a number converted to int, without NumPy."""
+    """Return a number converted to int: `int(n)`, or `n` if it is an int already."""
     if made.kind is int:
         return PythonNumber(made.node, int, None, True)
     new = made.whole or build_expression("int({n})", n=made.node)
@@ -380,7 +380,7 @@ def _as_int(made: PythonNumber) -> PythonNumber:
 
 
 def _as_float(made: PythonNumber) -> PythonNumber:
-    """Return a number converted to float, without NumPy."""
+    """Return a number converted to float: `float(n)`, or `n` if it is a float already."""
     new = made.node if made.kind is float else build_expression("float({n})", n=made.node)
     return PythonNumber(new, float, made.whole, True)
 

@@ -60,7 +60,7 @@ _REDUCTION = re.compile(r"\.(mean|sum|max|min|std|var|norm)\(\)$")
 
 
 def find_outlining_refusal(site: Site, statement: cst.CSTNode) -> Refusal | None:
-    """Return why a statement cannot run outside of its function; None if it can."""
+    """Return why a statement cannot run in an operator instead of its function; None if it can."""
     flow = m.Return() | m.Break() | m.Continue() | m.Await() | m.Yield() | m.Del()
     if m.findall(statement, flow | m.Global() | m.Nonlocal()):
         return Refusal("it does more than report: control goes on elsewhere")
@@ -69,7 +69,7 @@ def find_outlining_refusal(site: Site, statement: cst.CSTNode) -> Refusal | None
         return Refusal("it changes an object")
     if any(isinstance(one, cst.Raise) and one.exc is None for one in _nodes_in(statement)):
         return Refusal("it raises what is being handled")
-    if names := _used_after(site.document, statement):
+    if names := _names_used_elsewhere(site.document, statement):
         return Refusal(f"`{min(names)}` is used after it")
     for call in _calls_in(statement):
         name = site.callee_name(call) or site.document.code(call.func)
@@ -83,7 +83,10 @@ def find_outlining_refusal(site: Site, statement: cst.CSTNode) -> Refusal | None
 def outlining_assumptions(
     site: Site, statement: cst.CSTNode, parameters: OperatorParameters
 ) -> list[str]:
-    """Return the assumptions under which the operator behaves like the statement."""
+    """Return the assumptions under which the operator behaves like the statement.
+
+    ["`self.log` changes nothing"]; [] if it certainly does.
+    """
     found = [f"`{name}` changes nothing" for name in _impure_callees(site, statement, parameters)]
     observed = [one.seen for one in parameters.parameters if one.seen is not None]
     tensors = [tensor for seen in observed for tensor in seen.tensors]
@@ -147,8 +150,8 @@ def _ancestors_in_function(document: Document, node: cst.CSTNode) -> Iterator[cs
         yield one
 
 
-def _used_after(document: Document, statement: cst.CSTNode) -> set[str]:
-    """Return the names that the statement binds and that its function reads elsewhere."""
+def _names_used_elsewhere(document: Document, statement: cst.CSTNode) -> set[str]:
+    """Return the names that the statement binds and that other code of its function uses."""
     function = document.function(statement)
     loops = [one.target for one in walk(statement) if isinstance(one, cst.CompFor)]
     inner = {n.value for one in loops for n in walk(one) if isinstance(n, cst.Name)}
@@ -163,7 +166,10 @@ def _used_after(document: Document, statement: cst.CSTNode) -> set[str]:
 def _impure_callees(
     site: Site, statement: cst.CSTNode, parameters: OperatorParameters
 ) -> list[str]:
-    """Return the callees of the statement that are not known to be pure."""
+    """Return the source of functions that the statement calls and that may have side effects.
+
+    Methods of the operator's `parameters` count as pure.
+    """
     found = []
     for call in _calls_in(statement):
         name = site.callee_name(call)
@@ -183,7 +189,7 @@ def _impure_callees(
 
 
 def _is_input(site: Site, root: cst.Name, parameters: OperatorParameters) -> bool:
-    """Whether the source of an argument starts with this name: `self` of `self.eps`."""
+    """Whether the operator gets the variable `root` or an attribute of it, such as `self.eps`."""
     chains = {one.code.partition(".")[0] for one in parameters.parameters}
     return root.value in chains
 
@@ -216,7 +222,7 @@ def _converts_to_text(site: Site, call: cst.CSTNode) -> bool:
 
 
 def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> bool:
-    """Whether the text of a value shows that it requires a gradient.
+    """Whether the text of the value of `node`, in `statement`, shows that it requires grad.
 
     An f-string shows a 0-d tensor as a number, without its gradient.
     """
@@ -237,7 +243,7 @@ def _has_autograd_text(seen: ValueSummary) -> bool:
 
 
 def _root_of(node: cst.CSTNode) -> cst.CSTNode:
-    """Return the expression that a chain of attributes, calls and subscripts starts from."""
+    """Return `a` for `a.b(c)[0]`: the start of a chain of attributes, calls and subscripts."""
     while isinstance(node, cst.Attribute | cst.Call | cst.Subscript):
         node = node.func if isinstance(node, cst.Call) else node.value
     return node

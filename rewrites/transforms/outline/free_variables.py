@@ -32,7 +32,7 @@ class OperatorParameter:
 
 @dataclass
 class OperatorParameters:
-    """Parameters of an outlined statement, and the edits of its reads."""
+    """Parameters of the operator for an outlined statement, and the edits inside the statement."""
 
     parameters: list[OperatorParameter] = field(default_factory=list)
     renamed: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)
@@ -49,9 +49,9 @@ def find_operator_parameters(site: Site, statement: cst.CSTNode) -> OperatorPara
     """
     document = site.document
     outer = local_names(document, statement) - names_bound_in(statement)
-    global_names = {one.value for one in _names_read(document, statement)} - outer
+    global_names = {one.value for one in _variable_names(document, statement)} - outer
     found = OperatorParameters()
-    for name in _names_read(document, statement):
+    for name in _variable_names(document, statement):
         if name.value not in outer:
             continue
         chain = _attribute_chain(document, name)
@@ -93,8 +93,8 @@ def names_bound_in(statement: cst.CSTNode) -> set[str]:
     }
 
 
-def _names_read(document: Document, statement: cst.CSTNode) -> list[cst.Name]:
-    """Return the names that a statement reads, in order."""
+def _variable_names(document: Document, statement: cst.CSTNode) -> list[cst.Name]:
+    """Return the variables in a statement, in order, without names of attributes and keywords."""
     found = [one for one in m.findall(statement, m.Name()) if isinstance(one, cst.Name)]
     return [one for one in found if not _is_not_variable(document, one)]
 
@@ -108,7 +108,10 @@ def _is_not_variable(document: Document, name: cst.Name) -> bool:
 
 
 def _attribute_chain(document: Document, name: cst.Name) -> list[cst.BaseExpression]:
-    """Return `a`, `a.b`, `a.b.c` for the name `a` in `a.b.c`."""
+    """Return `a`, `a.b` and `a.b.c` for the name `a` in `a.b.c`.
+
+    For `a` in `type(a).b`, return `a`, `type(a)` and `type(a).b`.
+    """
     chain: list[cst.BaseExpression] = [name]
     around = document.parent(name)
     if isinstance(around, cst.Arg):
@@ -127,10 +130,10 @@ def _parameter_for(
     found: OperatorParameters,
     global_names: set[str],
 ) -> tuple[cst.CSTNode, OperatorParameter] | None:
-    """Return the shortest part of a chain that an operator can take, and its parameter.
+    """Return the first item of `chain` that an operator can take, and its parameter.
 
-    None if it can take no part. `found` has the parameters so far; `global_names` are names that a
-    new parameter must not have.
+    `chain` is [`self`, `self.eps`] for a use of `self.eps`. None if an operator can take no item.
+    `found` has the parameters so far; `global_names` are names that a new parameter must not have.
     """
     for part in chain:
         code = site.document.code(part)
@@ -147,7 +150,7 @@ def _parameter_for(
 
 
 def _unused_name(part: cst.BaseExpression, used: set[str]) -> str:
-    """Return an unused parameter name that resembles the expression."""
+    """Return a parameter name that is not in `used`: "eps" for `self.eps`, else "eps_2"."""
     last = part.attr if isinstance(part, cst.Attribute) else part
     stem = last.value if isinstance(last, cst.Name) else "value"
     stem = {"__name__": "class_name"}.get(stem, stem.lstrip("_") or "value")

@@ -145,7 +145,8 @@ def _type_of_definition(
 ) -> ParameterType | None:
     """Return the type of a definition: an assigned value, a parameter, or a loop counter.
 
-    None if it is unknown.
+    If the value is the name of a parameter of `function`, the type is that of the parameter; with
+    None, names are not looked up. None if the type is unknown.
     """
     if isinstance(value, cst.Param):
         if value.annotation is not None:
@@ -242,7 +243,11 @@ def _init_of_class(document: Document, node: cst.CSTNode) -> cst.FunctionDef | N
 
 
 def _may_be_none(document: Document, statement: cst.CSTNode, part: cst.CSTNode) -> bool:
-    """Whether the source allows None where a tensor was observed."""
+    """Whether `part`, a tensor wherever it was observed, may also be None.
+
+    It may if the statement contains `part is None`, or if `part` is a parameter with the default
+    None.
+    """
     none, code = m.Name("None"), document.code(part)
     tests = m.Comparison(comparisons=[m.ComparisonTarget(m.Is() | m.IsNot(), none)])
     compared = [cst.ensure_type(one, cst.Comparison) for one in m.findall(statement, tests)]

@@ -44,9 +44,10 @@ def {name}(function):
 
 
 def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statement | None:
-    """Return the statement to outline; None if `accepts` refuses it.
+    """Return the statement of a site to move into an operator; None if `accepts` refuses it.
 
-    It includes the accepted `if`s around it whose conditions need a tensor's values.
+    Return an `if` around the statement instead if `accepts` holds for it too, and its condition
+    needs a tensor's values. None also outside of functions.
     """
     document = site.document
     if document.function(site.node) is None:
@@ -60,7 +61,9 @@ def outline_statement(
 ) -> Rewrite | Refusal:
     """Return the rewrite that moves `statement` into an operator `_<stem>_<function>`.
 
-    `accepts` tells which other statements are outlined too, so that each gets its own name.
+    The name is `_report_forward` for stem "report" in `forward`. `accepts` tells which other
+    statements are outlined too, so that each gets its own name. `why` explains the rewrite to the
+    user.
     """
     document = site.document
     in_cell = cell_name(document.file) is not None  # its module is `__main__`
@@ -115,7 +118,10 @@ def _chain_head(document: Document, statement: Statement) -> Statement:
 
 
 def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the `if` that a statement is a branch of, or None."""
+    """Return the `if` that a statement is in a branch of, or None.
+
+    For a statement under `elif` or `else`, return the first `if` of the chain.
+    """
     block = document.parent(statement)
     if not isinstance(block, cst.IndentedBlock):
         return None
@@ -156,9 +162,9 @@ def _conditions_of(statement: cst.CSTNode) -> list[cst.BaseExpression]:
 
 
 def _operator_name(site: Site, statement: Statement, accepts: StatementPredicate, stem: str) -> str:
-    """Return an unused name for the operator.
+    """Return an unused name for the operator: "_report_forward" for stem "report" in `forward`.
 
-    Statements in functions of the same name get different names.
+    Other statements that `accepts` takes get other names, if their functions have the same name.
     """
     document = site.document
     function = document.function_name(statement)
@@ -227,7 +233,10 @@ def _insert_definitions(
     call: cst.SimpleStatementLine,
     definitions: list[cst.BaseStatement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that replace `statement` by `call` and insert definitions above."""
+    """Return the edits that replace `statement` by `call` and insert `definitions` above.
+
+    They follow the imports and earlier operators of the file.
+    """
     anchor = _anchor_statement(document, statement)
     if anchor is not None:
         return {statement: call, anchor: cst.FlattenSentinel([anchor, *definitions])}

@@ -69,7 +69,10 @@ def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
 
 
 def find_random_calls(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
-    """Return the calls inside a node that draw from Python's or NumPy's streams, in order."""
+    """Return the calls inside a node that draw from Python's or NumPy's streams, in order.
+
+    [] if `node` is None.
+    """
     calls = [one for one in walk(node) if isinstance(one, cst.Call)] if node is not None else []
     return [
         one

@@ -49,9 +49,10 @@ _ABOVE_ZERO = ("log", "log2", "log10", "log1p")
 
 
 def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
-    """Edit a call so that `arg` may be a 0-d tensor in place of the number.
+    """Edit a call for its argument `arg`, a number that becomes a 0-d tensor.
 
-    Raises NotApplicable if the call needs a number.
+    `x.roll(n, 0)` becomes an `index_select`; `x.add(n)` may need a cast of `n`. Also edits the uses
+    of the result if it becomes a tensor. Raises NotApplicable if the call needs a number.
     """
     call = uses.document.parent(arg)
     if not isinstance(call, cst.Call):
@@ -85,9 +86,9 @@ def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
 def _rewrite_operation(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, operation: str
 ) -> None:
-    """Edit a call of a torch operation so that `arg` may be a 0-d tensor.
+    """Edit a call of a torch operation for its argument `arg`, a number that becomes a tensor.
 
-    Raises NotApplicable if the operation needs a number.
+    `operation` is its name: "add", "roll". Raises NotApplicable if it needs a number.
     """
     keyword = arg.keyword.value if arg.keyword is not None else ""
     others = [one.value for one in call.args if one is not arg and one.keyword is None]
@@ -213,7 +214,10 @@ def _is_none(node: cst.BaseExpression) -> bool:
 def _rewrite_alpha(
     uses: UseEdits, call: cst.Call, alpha: cst.Arg, other: cst.BaseExpression, number: Number
 ) -> None:
-    """Rewrite `x.add_(y, alpha=n)` to `x.add_(y * n)`."""
+    """Rewrite `x.add_(y, alpha=n)` to `x.add_(y * n)`, where `other` is `y`.
+
+    Raises NotApplicable if `y` was not observed to be a tensor.
+    """
     seen = uses.observed(other)
     if seen is None or not seen.is_tensor:
         raise NotApplicable("`alpha=` must be a number")
@@ -229,7 +233,10 @@ def _rewrite_alpha(
 def _rewrite_tensor_constructor(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number
 ) -> None:
-    """Rewrite `torch.tensor(n, dtype=d)` to `n.to(d)`."""
+    """Rewrite `torch.tensor(n, dtype=d)` to `n.to(d)`, where `arg` is `n`, now a tensor.
+
+    Raises NotApplicable for arguments other than `dtype` and `device`.
+    """
     options = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
     if arg.keyword is not None or options.keys() - {"dtype", "device"}:
         raise NotApplicable(f"`{uses.document.code(call.func)}` takes more than the number")
@@ -249,7 +256,10 @@ def _rewrite_tensor_constructor(
 def _rewrite_max_or_min(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, called: str
 ) -> None:
-    """Rewrite `max(n, 1)` to `n.clamp(min=1)`."""
+    """Rewrite `max(n, 1)` to `n.clamp(min=1)`, where `arg` is `n`; `called` is "max" or "min".
+
+    Raises NotApplicable if the other arguments are not known to be numbers.
+    """
     others = [one.value for one in call.args if one is not arg]
     kinds = [uses.kind(one) for one in others]
     if arg.keyword is not None or not others or any(one.keyword for one in call.args):
@@ -277,7 +287,10 @@ def _rewrite_max_or_min(
 
 
 def _rewrite_conversion(uses: UseEdits, call: cst.Call, number: Number, called: str) -> None:
-    """Rewrite a call of `abs`, `float`, `int`, `round` or a function of `math` on the number."""
+    """Rewrite `float(n)` or `math.sqrt(n)`, where the number `n` becomes a tensor.
+
+    `called` is "abs", "float", "int", "round" or a function of `math` such as "math.sqrt".
+    """
     node, name = call.args[0].value, called.removeprefix("math.")
     if name == "abs":
         uses.propagate(call, replace(uses.widen(node, number), owns_memory=True))
@@ -312,7 +325,10 @@ def _rewrite_conversion(uses: UseEdits, call: cst.Call, number: Number, called: 
 
 
 def _rewrite_rounding(uses: UseEdits, call: cst.Call, number: Number, name: str) -> None:
-    """Rewrite `int(n)`, `round(n)` and `math.ceil(n)`."""
+    """Rewrite `int(n)`, `round(n)` or `math.ceil(n)`, where the number `n` becomes a tensor.
+
+    `name` is the tensor method that rounds: "trunc" for `int`, "round", "ceil".
+    """
     node, floating = call.args[0].value, number.dtype.is_floating_point
     digits = call.args[1].value if len(call.args) > 1 else None
     if digits is not None:
@@ -333,7 +349,10 @@ def _rewrite_rounding(uses: UseEdits, call: cst.Call, number: Number, name: str)
 def _propagate_to_parameter(
     uses: UseEdits, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, number: Number
 ) -> None:
-    """Propagate the tensor to the parameter that receives it in a function of this file."""
+    """Edit the uses of a parameter of `function` that gets a tensor as `arg`, not a number.
+
+    Raises NotApplicable if it is unknown which parameter that is, or if it is changed in place.
+    """
     everything = (*function.params.params, *function.params.kwonly_params)
     found = [one for one in everything if argument_for(function, call, one) is arg.value]
     if not found or function.decorators or any(one.star for one in call.args):

@@ -22,7 +22,7 @@ _DISPLAYS = cst.Tuple | cst.List | cst.Dict | cst.Element | cst.DictElement
 
 
 def allow_tensor_element(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Edit the uses of the container whose element `node` becomes a tensor.
+    """Edit the uses of a container whose element `node` becomes a tensor: `n` in `[n, 1]`.
 
     Raises NotApplicable if a use needs a number.
     """
@@ -147,7 +147,7 @@ def _list_of(container: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _has_numbers(uses: UseEdits, whole: cst.CSTNode) -> bool:
-    """Return whether a list or tuple display also contains plain numbers.
+    """Return whether a list or tuple such as `[n, 1]` also contains plain numbers.
 
     `torch.stack` does not accept them.
     """
@@ -158,9 +158,10 @@ def _has_numbers(uses: UseEdits, whole: cst.CSTNode) -> bool:
 def _propagate_to_unpacked(
     uses: UseEdits, names: cst.Tuple, value: cst.CSTNode, node: cst.BaseExpression, number: Number
 ) -> None:
-    """Propagate the element `node` of `value`, as in `a, b = x.item(), 1`, to its target.
+    """Edit the uses of `a` in `a, b = x.item(), 1`, where `x.item()` becomes a tensor.
 
-    `names` are the targets. Raises NotApplicable.
+    `node` is `x.item()`, `names` are the targets `a, b`, and `value` is the assigned tuple. Raises
+    NotApplicable if a use needs a number.
     """
     elements = value.elements if isinstance(value, cst.Tuple) else ()
     place = [n for n, element in enumerate(elements) if element.value is node]

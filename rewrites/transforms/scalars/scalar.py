@@ -59,9 +59,9 @@ def promoted_dtype(
 ) -> torch.dtype | None:
     """Return the dtype to cast the tensor to, so that results with `others` keep their dtype.
 
-    None if no cast is needed. `divided` is true for a division. In type promotion, a Python number
-    always has the lowest priority of its category. A 0-d tensor has that priority only beside
-    tensors with dimensions. Raises NotApplicable if no single dtype fits.
+    `others` are tensors in the same operation, and `divided` is True if it is a division. For a 0-d
+    `x` in float32, `x * 0.5` is float32, but `x * n` with a 0-d `n` in float64 needs a cast of `n`.
+    None if no cast is needed. Raises NotApplicable if no single dtype fits.
     """
     needed: set[torch.dtype | None] = set()
     for other in others:

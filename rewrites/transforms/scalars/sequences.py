@@ -46,7 +46,10 @@ def propagate_to_list(
 
 
 def _propagate_to_tuple(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Edit the uses of a tuple of tensors that was a list of numbers. Raises NotApplicable."""
+    """Edit the uses of `node`, a list of numbers that becomes a tuple of 0-d tensors.
+
+    Raises NotApplicable if a use needs numbers or changes the list.
+    """
     parent = uses.document.parent(node)
     match parent:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() | cst.List() as names)]):
@@ -79,9 +82,10 @@ def _propagate_to_tuple(uses: UseEdits, node: cst.BaseExpression, number: Number
 def _propagate_to_call(
     uses: UseEdits, node: cst.BaseExpression, arg: cst.Arg, number: Number
 ) -> None:
-    """Propagate the elements of `node` to the target of `for i, n in enumerate(node)`.
+    """Edit the uses of `n` in `for i, n in enumerate(node)`, now that `node` has tensors.
 
-    Supports `zip` and `reversed` too. Raises NotApplicable for a `for` over another call.
+    `arg` is the argument `node`. Does the same for `zip` and `reversed`. Raises NotApplicable for a
+    `for` over another call, and if a use needs numbers.
     """
     call = uses.document.parent(arg)
     loop = uses.document.parent(call)
@@ -98,7 +102,11 @@ def _propagate_to_call(
 
 
 def _propagate_to_target(uses: UseEdits, target: cst.BaseExpression, number: Number) -> None:
-    """Propagate an element to the target it is assigned to. Raises NotApplicable."""
+    """Edit the uses of the variable `target`, to which an element that is a tensor is assigned.
+
+    For an attribute or an item, assume that its readers accept a tensor. Raises NotApplicable for
+    other targets, and if a use needs numbers.
+    """
     match target:
         case cst.Name():
             uses.propagate_to_name(target, number)

@@ -174,7 +174,10 @@ class UseEdits(Edits):
 def argument_for(
     function: cst.FunctionDef, call: cst.Call, parameter: cst.Param
 ) -> cst.BaseExpression | None:
-    """Return the argument that a call passes for `parameter`; None for a default or `*args`."""
+    """Return the argument that `call`, a call of `function`, passes for `parameter`.
+
+    None if the call leaves it to the default, or passes it by `*args`.
+    """
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == parameter.name.value:
             return arg.value
