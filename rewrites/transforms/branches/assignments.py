@@ -67,9 +67,10 @@ def values_assigned(
 
 
 def _drop_unread(site: Site, made: BranchValues) -> list[cst.BaseStatement]:
-    """Return `made.local_lines` without assignments to names that no other line or value reads.
+    """Return `made.local_lines` without assignments to names that are never read.
 
-    Keeps assignments that have a side effect or may raise.
+    `local_lines` are assignments to names that only the branch uses. Those that have a side effect
+    or may raise are kept.
     """
     kept: list[cst.BaseStatement] = []
     for line in reversed(made.local_lines):
@@ -159,9 +160,9 @@ def _add_assignment(
 ) -> None:
     """Add to `made` the values that an assignment in `line` assigns; tuples element by element.
 
-    `read_later` are the names that code after the branch reads. An assignment to another name is
-    added to `made.local_lines` instead. Raises NotApplicable for targets that are neither a name,
-    an attribute nor an item of a dict.
+    `read_later` are the names that code after the branch reads. Adds an assignment to any other
+    name to `made.local_lines` instead. Raises NotApplicable for targets that are neither a name, an
+    attribute nor an item of a dict.
     """
     if (
         isinstance(target, cst.Tuple)

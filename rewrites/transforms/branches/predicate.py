@@ -37,7 +37,10 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a branch, with the assignment before it that was inlined, if any."""
+    """Condition of a branch, in which an assignment right before the branch may be inlined.
+
+    `t.item() > 0` for `n = t.item(); if n > 0: …`.
+    """
 
     find_conditional: Decision
     """The `if`, conditional expression or `while` with the condition."""

@@ -231,7 +231,10 @@ def _names_rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
 
 
 def _bind_result(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
-    """Return `a, b = call` for `names` a and b; `return call` if `names` is `[RETURN]`."""
+    """Return `a, b = call` for `names` a and b.
+
+    If `names` is [RETURN], which stands for the function's result, return `return call`.
+    """
     if names == [RETURN]:
         return build_statement("return {v}", v=call)
     return build_statement(f"{', '.join(names)} = {{v}}", v=call)

@@ -79,7 +79,7 @@ def _all_do(statement: cst.CSTNode, accepted: Callable[[cst.CSTNode], bool]) -> 
 
 
 def _as_line(statement: cst.CSTNode) -> cst.CSTNode:
-    """Return the statement after a colon, as in `if t: y = 1`, as a line; others unchanged."""
+    """Return `y = 1` of `if t: y = 1` as a line of its own; other statements unchanged."""
     if isinstance(statement, cst.BaseSmallStatement):
         return cst.SimpleStatementLine([statement])
     return statement

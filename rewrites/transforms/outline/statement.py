@@ -190,7 +190,10 @@ def _is_nested(document: Document, one: cst.CSTNode, other: cst.CSTNode) -> bool
 def _operator_definition(
     document: Document, name: str, statement: Statement, parameters: OperatorParameters
 ) -> list[cst.BaseStatement]:
-    """Return the definition of the operator, after that of its decorator if the file lacks it."""
+    """Return the statements that define the operator `name`, whose body is `statement`.
+
+    Its decorator is defined first if the file does not have it yet.
+    """
     torch = document.imported_name("torch") or "torch"
     known = find_decorator(document, _DECORATOR)
     decorator = known.name.value if known is not None else document.unused_name("ordered_op")
@@ -217,7 +220,10 @@ def set_apart(definition: cst.BaseStatement) -> cst.BaseStatement:
 
 
 def find_decorator(document: Document, template: str) -> cst.FunctionDef | None:
-    """Return the decorator that `template` defines if the file has it already; else None."""
+    """Return the function of the file that has the source `template`; None if there is none.
+
+    `template` is the source of a decorator, with "{name}" for its name and "{torch}" for torch.
+    """
     torch = document.imported_name("torch") or "torch"
     for one in document.module.body:
         if isinstance(one, cst.FunctionDef):

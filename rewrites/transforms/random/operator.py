@@ -39,7 +39,8 @@ Definitions = list[cst.BaseStatement]
 def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpression, Definitions]:
     """Return a call that replaces `draw.call`, and the definitions of the operator it calls.
 
-    Raises NotApplicable if an argument is not an int or a float.
+    `_draw_forward(n)` replaces `random.randint(0, n)` in `forward`. Raises NotApplicable if an
+    argument is not an int or a float.
     """
     document = site.document
     torch = document.imported_name("torch") or "torch"

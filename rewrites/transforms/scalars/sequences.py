@@ -25,7 +25,8 @@ def propagate_to_list(
 ) -> None:
     """Replace `node`, a list of the numbers in `tensor`, by a tuple of 0-d tensors.
 
-    Edits the uses of the list too. Raises NotApplicable if one needs numbers.
+    `t.tolist()` → `t.unbind()`. Edits the uses of the list too. Raises NotApplicable if one needs
+    numbers.
     """
     parent = uses.document.parent(node)
     if isinstance(parent, cst.Arg):
