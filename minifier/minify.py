@@ -38,7 +38,7 @@ _SMALL, _PAUSE = 60, 3.0
 
 @dataclass(frozen=True)
 class Progress:
-    """State of a running reduction."""
+    """State of a running reduction, as `minify` passes it to its argument `progress`."""
 
     phase: str
     """"bisect", "graph", "inputs", "modules", "source" or "script"."""
@@ -99,7 +99,7 @@ def minify(
     interrupted, the same call resumes from them.
 
     Raises FullgraphError if the model cannot be called with the inputs. If the model fails in
-    eager, does not fail, or fails only sometimes, the result has a sentence on that in `refused`.
+    eager, does not fail, or fails only sometimes, `refused` of the result says so in a sentence.
     If the user interrupts it, the KeyboardInterrupt has the smallest program so far as `partial`.
     """
     case, rungs = make_case(
@@ -164,12 +164,12 @@ def _minify_case(
     source: str | None,
     call_text: str | None,
 ) -> Minified:
-    """Return the result for `case`; this process must be safe to fork.
+    """Find the first failing rung of `case`, reduce the program, and return the result.
 
-    `place` is the path of the journal and the id of the reduction, `log` the file for tracebacks of
-    reducers that fail, and `deadline` the end of the budget in `time.monotonic` seconds. `source`
-    is the program's source code from the user, and `call_text` that from the file that calls
-    `minify`; each is None if there is none.
+    This process must be safe to fork. `place` is the path of the journal and the id of the
+    reduction, `log` the file for tracebacks of reducers that fail, `deadline` is in
+    `time.monotonic` seconds. `source` is the program's source code if the user gave it, `call_text`
+    the source code from the file that calls `minify`; each is None if there is none.
     """
     journal = Journal(*place)
     with closing(journal), options.sandbox() as sandbox:
@@ -200,10 +200,10 @@ def _minify_case(
 def _run_reduction(
     reduction: Reduction, found: Bisection, source: str | None, on_message: Emit, kept: Path
 ) -> Minified:
-    """Return the result of the reduction, run in a child unless this process is one already.
+    """Run the reduction, in a child unless this process is a child already; return the result.
 
-    `source` is the program's source code if the user gave it, and `kept` the path of the journal,
-    for the error message.
+    `source` is the program's source code if the user gave it. `kept` is the path of the journal,
+    for the message of the FullgraphError that is raised if the reduction itself fails.
     """
 
     def job(emit: Emit) -> Minified:
@@ -231,7 +231,7 @@ def _run_reduction(
 
 
 class _Reporter:
-    """Sends a reduction's progress to `emit`, with the smallest script at intervals."""
+    """Callback that passes a reduction's progress to `emit`, at times with the smallest script."""
 
     def __init__(self, oracle: Oracle, emit: Emit) -> None:
         self._counts, self._emit = oracle.counts, emit
@@ -250,7 +250,10 @@ class _Reporter:
 
 
 def _script_path(out: str | os.PathLike[str] | None) -> Path:
-    """Return the file for the script: `out`, or `repro.py` in the folder `out` or a new one."""
+    """Return the script's file: `out`, or `repro.py` in the folder `out`, or in a new folder.
+
+    Raises FullgraphError if the folder of the file does not exist.
+    """
     if out is None:
         return Path(tempfile.mkdtemp(prefix="fullgraph-")) / "repro.py"
     path = Path(out)
@@ -262,11 +265,11 @@ def _script_path(out: str | os.PathLike[str] | None) -> Path:
 
 
 def _journal_path(path: Path, chosen: bool, name: str) -> Path:
-    """Return the path of the journal, for a script at `path`.
+    """Return the file from which an interrupted `minify` resumes.
 
-    If the user has chosen `path`, the journal is beside it. Otherwise it is in the temporary
-    folder. Its file name contains `name`, the id of the reduction, so that the same call finds it
-    again.
+    If the user named the script's file, `path`, then `chosen` is True, and the journal is beside
+    it. Otherwise it is in the temporary folder. Its file name contains `name`, the id of the
+    reduction, so that the same call finds it again.
     """
     if chosen:
         return path.with_suffix(".journal")
@@ -275,7 +278,10 @@ def _journal_path(path: Path, chosen: bool, name: str) -> Path:
 
 @contextmanager
 def _save_best_on_error(path: Path, best: list[str]) -> Iterator[None]:
-    """Write the script in `best[0]`, if any, to `path` if the block raises."""
+    """Write the script `best[0]` to `path` if the block raises; nothing if `best[0]` is "".
+
+    `best` is a list so that the block can replace the script.
+    """
     try:
         yield
     except BaseException:
@@ -285,7 +291,7 @@ def _save_best_on_error(path: Path, best: list[str]) -> Iterator[None]:
 
 
 def _write_atomically(path: Path, text: str) -> None:
-    """Write a file, so that no reader sees a part of it."""
+    """Write a file so that other processes see its old text or all of `text`, never a part."""
     beside = path.with_suffix(".new")
     beside.write_text(text)
     beside.replace(path)

@@ -41,7 +41,11 @@ _SEED = 1729
 
 
 def make_minified(reduction: Reduction, found: Bisection, text: str | None) -> Minified:
-    """Return the result for a failing program; `text` is its source, None if unknown."""
+    """Reduce a failing program to a script; return the script and the bisection `found`.
+
+    `text` is the program's source code; None if it is to be extracted from the live program. If the
+    failure does not recur, the result has no script but a sentence in `refused`.
+    """
     try:
         draft = _best_script(reduction, text)
     except ReductionRefused as error:
@@ -51,10 +55,12 @@ def make_minified(reduction: Reduction, found: Bisection, text: str | None) -> M
 
 
 def _best_script(reduction: Reduction, text: str | None) -> DraftScript | None:
-    """Return the first script that is standalone, from a graph or from source.
+    """Return the first script that fails in the same way in a fresh interpreter.
 
-    If there is none, return the first one that passes its controls. A script that fails in eager,
-    or one rung below, shows no failure of the compiler. None if no script remains.
+    The scripts are that of the smallest failing graph, that of the source code `text` (None:
+    extracted from the live program), and that of the file that calls `minify`. If none fails so,
+    returns the first that passes its controls: a script that fails in eager, or one rung below,
+    shows no failure of the compiler. None if there is none.
     """
     made: list[DraftScript] = []
     makers: list[Callable[[Reduction], DraftScript | None]] = [
@@ -101,7 +107,7 @@ def _script_from_graph(reduction: Reduction) -> DraftScript | None:
 def _script_from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
     """Reduce the program's source and return its script; None if no source shows the failure.
 
-    `text` is the source, None if unknown.
+    If `text` is None, the source is extracted from the live program.
     """
     check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
     before = _smaller_text(reduction) if text is None else None
@@ -110,7 +116,7 @@ def _script_from_source(reduction: Reduction, text: str | None) -> DraftScript |
 
 
 def _script_from_text(reduction: Reduction, text: str) -> DraftScript | None:
-    """Reduce `text` and return its script; None if it does not show the failure."""
+    """Reduce the source code `text` and return its script; None if it does not fail alike."""
     check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
     report = _run_text(reduction, text)
     if reduction.oracle.expected.same(report.failure):
@@ -120,7 +126,7 @@ def _script_from_text(reduction: Reduction, text: str) -> DraftScript | None:
 
 
 def _script_from_failing_text(reduction: Reduction, before: str) -> DraftScript:
-    """Reduce `before`, a text that shows the failure, and return its script."""
+    """Reduce `before`, source code that shows the failure, and return its script."""
     writer = ScriptWriter(reduction)
     usual = ProgramFacts("tuple", False, False)
     after = reduce_text(
@@ -133,9 +139,9 @@ def _script_from_failing_text(reduction: Reduction, before: str) -> DraftScript:
 
 
 def _smaller_text(reduction: Reduction) -> str | None:
-    """Return source of the program with stubs for modules that the failure does not need.
+    """Return source code of the program with stubs for modules that the failure does not need.
 
-    None if it does not show the failure; then the modules are restored.
+    None, with the modules restored, if that source does not show the failure.
     """
     notes, undo = list(reduction.notes), None
     with tolerate_errors(reduction, "modules"):
@@ -150,10 +156,10 @@ def _smaller_text(reduction: Reduction) -> str | None:
 
 
 def _failing_text(reduction: Reduction, text: str | None) -> str | None:
-    """Return source of the program that shows the failure; None if none does.
+    """Return source code of the program that shows the failure; None if none does.
 
-    Tries `text` if given, then extracted source: first with random weights and inputs, then with
-    their values.
+    Tries `text` unless it is None, then source extracted from the live program: first with random
+    weights and inputs, then with the program's own.
     """
     case, oracle = reduction.case, reduction.oracle
     ending: object = "it does not fail"
@@ -179,20 +185,23 @@ def _failing_text(reduction: Reduction, text: str | None) -> str | None:
 
 
 def _run_text(reduction: Reduction, text: str) -> Report:
-    """Return the report on a program's source code from a run on the failing rung only."""
+    """Run the program of the source code `text` on the failing rung only; return the report."""
     candidate = replace(source_candidate(reduction, text), rungs=(reduction.rung,))
     return reduction.oracle.report(candidate).result()
 
 
 def _run_for_facts(text: str, case: Case) -> ProgramFacts:
-    """Return facts about the program of a text, from a run in a child."""
+    """Run a program in a child; return facts on it, such as whether it returns one tensor.
+
+    `text` is its source code. If the run fails, the facts are `UNKNOWN`.
+    """
     job = functools.partial(_facts_of_run, text, case)
     found = run_isolated(job, where="fork", seconds=60).value
     return found or UNKNOWN
 
 
 def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
-    """Return facts about the program of a text, from a run in this process."""
+    """Run a program in this process; return facts on it. `text` is its source code."""
     module = load_module(text)
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
     seed_generators(_SEED)
@@ -214,10 +223,7 @@ def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
 
 
 def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
-    """Return the result with the script, its sizes and its check.
-
-    Without a draft, the result has no script.
-    """
+    """Return the result of the reduction, with the script of `draft`; without a script for None."""
     counts = reduction.oracle.counts
     result = Minified(
         replace(found, calls=counts.calls, culprit=draft.culprit if draft else None),

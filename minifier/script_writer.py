@@ -248,7 +248,10 @@ class ScriptWriter:
 
 
 def _count_calls(candidate: Candidate) -> tuple[int, int]:
-    """Return the number of calls in a program's Dynamo graphs and in its ATen graphs."""
+    """Return (number of calls in a program's Dynamo graphs, number in its ATen graphs).
+
+    0 for a number that could not be found.
+    """
     jobs = [functools.partial(size, candidate) for size in (_count_dynamo_calls, _count_aten_calls)]
     found = [run_isolated(job, where="fork", seconds=60).value for job in jobs]
     return found[0] or 0, found[1] or 0

@@ -70,10 +70,12 @@ def bisect(
     memory: float | None = None,
     inside: bool = True,
 ) -> Bisection:
-    """Find the first failing rung from eager to `backend`, its faulty part and first wrong call.
+    """Find the first failing rung from eager to `backend`, and the part that causes the failure.
 
     Args:
-        model, inputs, kwargs: what is called, as `explain` takes them.
+        model: the module or function to call.
+        inputs: a tensor, a tuple of positional arguments, or a dict of keyword arguments.
+        kwargs: keyword arguments beside positional `inputs`.
         loss: a callable that returns a scalar for the output, or True for the output's sum; if
             given, gradients are compared too.
         dynamic, mode, options, backend: as torch.compile takes them.
@@ -94,8 +96,8 @@ def bisect(
     there is a process group, the child computes its collectives without the other ranks.
 
     Raises FullgraphError if the model cannot be called with the inputs, or if the program cannot be
-    serialized. If the model fails in eager, does not fail, or fails only sometimes, the `Bisection`
-    has a sentence on that in `refused`.
+    serialized. If the model fails in eager, does not fail, or fails only sometimes, `refused` of
+    the `Bisection` is a sentence that says so.
     """
     case, rungs = make_case(
         model,
@@ -134,10 +136,11 @@ def _bisect_case(
     deadline: float | None,
     inside: bool,
 ) -> Bisection:
-    """Return the bisection of `case`; this process must be safe to fork.
+    """Run `case` on the rungs; return the outcomes, with the location of the first failure.
 
-    `deadline` is in `time.monotonic` seconds. With `inside`, also localize the failure within its
-    rung.
+    This process must be safe to fork. `deadline` is in `time.monotonic` seconds; None is no limit.
+    `inside`: whether to look for the faulty part of the failing rung and for the first wrong call
+    of the graph.
     """
     with options.sandbox() as sandbox:
         oracle = Oracle(sandbox, deadline=deadline)
@@ -168,9 +171,10 @@ def make_case(
     kind: str | None,
     command: str,
 ) -> tuple[Case, tuple[Rung, ...]]:
-    """Return the case and the ladder that the arguments of `bisect` or `minify` describe.
+    """Return the `Case` and the rungs to run it on, for the arguments of `bisect` or `minify`.
 
-    `command` is the name of the command, for error messages.
+    `command`, "bisect" or "minify", is named in error messages. Raises FullgraphError for arguments
+    that cannot be used.
     """
     subject = parse_program(
         model,
@@ -212,11 +216,12 @@ def run_where_forks_are_safe(
     on_message: Emit = lambda _: None,
     **arguments: Any,
 ) -> T:
-    """Return `work(case, rungs, on_message, **arguments)`, run where forking is safe.
+    """Return `work(case, rungs, on_message, **arguments)`, called in a process that can fork.
 
-    If this process is safe to fork, `work` runs in it; otherwise it runs in a child of the fork
-    server, to which its arguments are serialized. Raises FullgraphError where neither is possible.
-    `command` is the name of the command, for error messages.
+    That is this process if it is safe to fork, otherwise a child of a fork server, to which the
+    arguments are serialized. What `work` reports to `on_message` arrives in this process. `command`
+    is named in error messages. Raises FullgraphError if neither process is possible, or if the
+    child dies.
     """
     where, why = choose_process(case.objects)
     if where == "fork":
@@ -250,9 +255,9 @@ def run_where_forks_are_safe(
 
 
 def _known_elsewhere(rung: Rung) -> Rung:
-    """Return `rung` so that another process can use it.
+    """Return `rung` with a backend that another process can find.
 
-    The name of a backend that is registered only in this process is replaced by its function.
+    If only this process has registered the backend's name, its function replaces the name.
     """
     if isinstance(rung.backend, str) and is_local_backend(rung.backend):
         return replace(rung, backend=find_backend(rung.backend))
@@ -261,7 +266,7 @@ def _known_elsewhere(rung: Rung) -> Rung:
 
 @dataclass(frozen=True)
 class SandboxOptions:
-    """Options of a sandbox, from the user's arguments."""
+    """Limits and modes with which a sandbox runs candidates, from the user's arguments."""
 
     seconds: float = SECONDS
     memory: float | None = None
@@ -299,7 +304,7 @@ class SandboxOptions:
 
 
 def _preload_inductor() -> str:
-    """Load Inductor by compiling a tiny function; return `preload_folder()`.
+    """Load Inductor by compiling a tiny function; return the folder for what Inductor builds.
 
     Raises FullgraphError if Inductor cannot build a kernel.
     """

@@ -26,10 +26,11 @@ from fullgraph.minifier.rungs.ladder_run import expect_failure, rung_of
 
 
 def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Oracle) -> Bisection:
-    """Return `found` with the faulty part of its rung and a graph's shortest failing prefix.
+    """Return the bisection `found` with `culprit`, the faulty part of its rung, and with `cut`.
 
-    The graph is the first that fails without the rest of the program. The faulty part is searched
-    for in the prefix, which compiles faster, or in the whole program if no graph fails alone.
+    `cut` is the shortest failing prefix of the first graph that fails without the rest of the
+    program. `culprit` is looked for in that prefix, which compiles faster. If no graph fails alone,
+    `cut` is None, and `culprit` is looked for in the whole program.
     """
     assert found.failure is not None
     reduction = Reduction(case, rungs, rung_of(rungs, found.failure), oracle)
@@ -53,9 +54,11 @@ def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Orac
 
 
 def _find_prefix(reduction: Reduction) -> tuple[Cut | None, Candidate]:
-    """Return the shortest failing prefix of the first failing graph, as a cut and a candidate.
+    """Return the shortest failing prefix of a graph as a `Cut`, and as a candidate to run.
 
-    If no graph fails alone, the cut is None and the candidate is the whole program.
+    The graph is the first one that fails without the rest of the program. If there is none, returns
+    None and the whole program. If the budget ends first, returns None and the shortest prefix so
+    far.
     """
     for level in reduction.possible:
         problem = find_failing_graph(reduction, capture_graphs(reduction.case, level))
@@ -71,7 +74,10 @@ def _find_prefix(reduction: Reduction) -> tuple[Cut | None, Candidate]:
 
 
 def _make_cut(graph: BoundGraph, last: Node) -> Cut:
-    """Return the cut of `graph` after the call `last`, with the user's line of that call."""
+    """Return the `Cut` of a graph whose shortest failing prefix ends with the call `last`.
+
+    It has the user's line that makes that call; "" if the line is unknown.
+    """
     calls = graph.calls
     node = describe_node(last, graph.module)
     name = cell_name(node.file) or Path(node.file).name if node.file else ""

@@ -27,7 +27,10 @@ class _Block:
 
 
 class Blocks:
-    """Nested blocks of a function; new statements go into the innermost one."""
+    """Nested blocks of a function that is being written, such as `with torch.no_grad():`.
+
+    New statements are added to the innermost block.
+    """
 
     def __init__(self) -> None:
         self._blocks = [_Block([], "function")]

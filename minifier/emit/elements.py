@@ -28,7 +28,7 @@ _FILLS = ("0", "0.0", "1", "1.0", "False", "True")
 
 @dataclass(frozen=True)
 class Form:
-    """Source of an expression for a tensor, in parts, so that keyword arguments can be added."""
+    """Source expression for a tensor, such as `torch.ones(3)`, to which keywords can be added."""
 
     head: str
     """The factory call, up to its closing parenthesis."""
@@ -63,10 +63,10 @@ class Form:
 
 
 def shortest_form(tensor: torch.Tensor, max_list_chars: int) -> Form:
-    """Return the shortest form of a contiguous, strided CPU tensor without autograd history.
+    """Return the shortest form of `tensor`, such as `torch.ones(3)`.
 
-    A list of more than `max_list_chars` characters is used only if it is shorter than the packed
-    bytes.
+    `tensor` is contiguous, strided, on CPU and without autograd history. A list of more than
+    `max_list_chars` characters is used only if it is shorter than the packed bytes.
     """
     if not tensor.dim():
         for form in _listed_forms(tensor, max_list_chars):
@@ -106,7 +106,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
 def evaluate_text(text: str) -> torch.Tensor | None:
     """Return the tensor that an expression evaluates to; None if it raises or is no tensor.
 
-    The expression can use `torch`, `base64` and `zlib`; torch's default modes and dtype are set.
+    The expression can use `torch`, `base64` and `zlib`, and runs in torch's default modes.
     """
     names = {"torch": torch, "base64": base64, "zlib": zlib}
     default = torch.get_default_dtype()
@@ -149,7 +149,7 @@ def _regular_forms(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _factory_call(name: str, tensor: torch.Tensor) -> Form:
-    """Return `torch.name(shape, dtype=…)` with the shape and dtype of `tensor`."""
+    """Return `torch.ones(2, 3)` for "ones": the call with the shape and dtype of `tensor`."""
     return Form(
         f"torch.{name}({shape_arguments(tensor.shape)}{dtype_argument(tensor.dtype, torch.float32)}"
     )
@@ -176,7 +176,7 @@ def _identity_forms(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _evenly_spaced_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield `arange` and `linspace` with the first, second and last elements of `tensor`."""
+    """Yield `arange` and `linspace` calls from the first to the last element of `tensor`."""
     n = tensor.numel()
     if n < 3 or tensor.dtype.is_complex or tensor.dtype == torch.bool:
         return
@@ -229,7 +229,7 @@ def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Itera
 
 
 def _repeated_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield a short tensor followed by `.repeat(…)`, if `tensor` is periodic."""
+    """Yield a form such as `torch.arange(3).repeat(4)`; nothing if `tensor` is not periodic."""
     along = [
         axis for axis, length in enumerate(tensor.shape) if length > 1 and _same_along(tensor, axis)
     ]
@@ -253,7 +253,7 @@ def _repeated_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _same_along(tensor: torch.Tensor, axis: int) -> bool:
-    """Return whether all slices along an axis are equal, bit for bit."""
+    """Return whether all slices along the dimension `axis` are equal, bit for bit."""
     if not tensor.numel():
         return False
     first = tensor.narrow(axis, 0, 1).expand(tensor.shape)
@@ -275,7 +275,7 @@ def _random_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _patched_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Yield regular forms in which `index_fill` gives a few elements one other value."""
+    """Yield forms like `torch.ones(9).index_fill(0, torch.tensor(3), 7)` that equal `tensor`."""
     for form, at in _nearly_regular_forms(tensor):
         flat = tensor.reshape(-1)
         values = flat[at]
@@ -290,10 +290,10 @@ def _patched_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def find_patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
-    """Return a regular form for the variable `name`, and statements that make it `tensor`.
+    """Return a form such as `torch.ones(9)`, and statements that change its value to `tensor`.
 
-    The statements assign single elements: "x[3] = 7". None if a regular form already equals
-    `tensor`, or if none is nearly equal.
+    Each statement assigns one element of the variable `name`: "x[3] = 7". None if a regular form
+    equals `tensor` already, or if none is nearly equal.
     """
     if any(_reproduces(form, tensor) for form in _regular_forms(tensor)):
         return None

@@ -22,7 +22,7 @@ from fullgraph.minifier.graphs import KnownValues, draws_random, find_known_valu
 def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") -> ProgramText:
     """Return the source of `graph` as a function called `name`, and of its `inputs`.
 
-    Raises Unwritable.
+    Raises Unwritable if the graph or an input has a value that no source reproduces.
     """
     knowledge = find_known_values(graph, inputs)
     writer = Writer(Shared(), knowledge)
@@ -49,16 +49,16 @@ def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") 
 
 
 def _known_outputs(graph: fx.GraphModule, knowledge: KnownValues) -> list[object]:
-    """Return the known values of a graph's outputs, flattened."""
+    """Return the values or fake tensors that a graph returns, in a list; None where unknown."""
     found = tree_leaves(graph.graph.output_node().args[0])
     return [knowledge.of(node) if isinstance(node, fx.Node) else node for node in found]
 
 
 def _loss_expression(returned: Sequence[object], outputs: int | None) -> str:
-    """Return the expression on which `backward` is called, with `{}` for the result: "{}.sum()".
+    """Return the source of a scalar to call `backward` on; its `{}` is the result: "{}.sum()".
 
-    `returned` are the values that the graph returns. `outputs` is 1 if it returns a tensor, the
-    length of a tuple, None for anything else. "" if no returned value requires grad.
+    `returned` are the tensors and other values in the result. `outputs` is 1 if the result is a
+    tensor, its length if it is a tuple, None for anything else. "" if no tensor requires grad.
     """
     tensors = [value for value in returned if isinstance(value, torch.Tensor)]
     if len(tensors) == len(returned) and not any(value.requires_grad for value in tensors):
@@ -71,14 +71,17 @@ def _loss_expression(returned: Sequence[object], outputs: int | None) -> str:
 
 
 def _tightest_tolerance(returned: Sequence[object]) -> Tolerance:
-    """Return the tightest of the tolerances for the dtypes of the results."""
+    """Return the tightest of the default tolerances for the dtypes of the tensors in `returned`.
+
+    If none of them is floating-point, the default of `ProgramText`.
+    """
     dtypes = {value.dtype for value in returned if isinstance(value, torch.Tensor)}
     floating = [tolerance_of(each) for each in dtypes if each.is_floating_point or each.is_complex]
     return min(floating, key=lambda each: each.rtol, default=ProgramText.tolerance)
 
 
 def active_modes_source() -> tuple[str, ...]:
-    """Return the modes that are on in this thread, as source: "torch.no_grad()"."""
+    """Return the modes that are on in this thread, as context managers: ("torch.no_grad()",)."""
     found = []
     if torch.is_inference_mode_enabled():
         found.append("torch.inference_mode()")

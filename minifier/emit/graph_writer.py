@@ -38,7 +38,7 @@ _CONSTANT = 120
 
 
 class Writer(NodeWriter):
-    """Writer of one function from an FX graph."""
+    """Writer of the syntax tree of one Python function that computes an FX graph."""
 
     def __init__(self, shared: Shared, knowledge: KnownValues | None = None) -> None:
         self.shared = shared

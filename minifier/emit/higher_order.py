@@ -15,9 +15,10 @@ from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def write_higher_order(node: fx.Node, writer: NodeWriter) -> ast.expr | None:
-    """Return the call of the public function that created a higher-order operator.
+    """Return a higher-order operator's call as users write it, such as `checkpoint(f, x)`.
 
-    None if the call is to be written as the operator itself. Raises Unwritable.
+    `node` calls the operator. None if there is no such form; then the operator itself is to be
+    called. Raises Unwritable if the form cannot express the arguments.
     """
     title = (public_name(node.target) or "").rpartition(".")[2]
     make = _WRITERS.get(title)
@@ -29,7 +30,7 @@ def _write_cond(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _write_checkpoint(node: fx.Node, writer: NodeWriter) -> ast.expr:
-    """Return a call of `torch.utils.checkpoint.checkpoint`."""
+    """Return the call `torch.utils.checkpoint.checkpoint(…)` with the arguments of `node`."""
     args = [writer.value(arg) for arg in node.args]
     kwargs = {key: writer.value(arg) for key, arg in node.kwargs.items()}
     return syntax.call(syntax.path("torch.utils.checkpoint.checkpoint"), args, kwargs)
@@ -66,7 +67,7 @@ def _write_kernel(node: fx.Node, writer: NodeWriter) -> ast.expr:
     return syntax.call(launched, [], {key: writer.value(arg) for key, arg in arguments.items()})
 
 
-def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
+def _write_autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
     """Define a `torch.autograd.Function` of two graphs, and return the call of its `apply`."""
     told = {"non_differentiable_idx", "saved_for_backward_idx", "dirty_idx"}
     if set(node.kwargs) - told or node.kwargs.get("dirty_idx"):
@@ -93,7 +94,7 @@ def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _saved_values(forward: fx.GraphModule) -> Any:
-    """Return the values that a forward graph saves for its backward graph."""
+    """Return the nodes whose values a forward graph saves for its backward graph."""
     return forward.graph.output_node().args[0][1]  # type: ignore[index]
 
 
@@ -123,9 +124,10 @@ def _rewrite_forward(forward: ast.FunctionDef, kept: set[int], constant: list[in
 
 
 def _rewrite_backward(backward: ast.FunctionDef, count: int, kept: set[int]) -> None:
-    """Replace the last `count` parameters, the saved values, by reads of `ctx`.
+    """Replace the last `count` parameters of `backward`, the saved values, by reads of `ctx`.
 
-    `kept` are the positions of the tensors that `ctx.save_for_backward` saved.
+    `kept` are the positions of the tensors that `ctx.save_for_backward` saved; the others are
+    attributes of `ctx`.
     """
     arguments = backward.args.args
     saved = arguments[len(arguments) - count :] if count else []
@@ -164,6 +166,6 @@ _WRITERS: dict[str, Any] = {
     "cond": _write_cond,
     "tag_activation_checkpoint": _write_checkpoint,
     "invoke_subgraph": _write_region,
-    "autograd_function_apply": _autograd_function,
+    "autograd_function_apply": _write_autograd_function,
     "triton_kernel_wrapper_mutation": _write_kernel,
 }

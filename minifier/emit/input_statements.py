@@ -12,14 +12,15 @@ from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def assign_inputs(values: Mapping[str, object], *, max_list_chars: int = MAX_LIST_CHARS) -> str:
-    """Return statements that assign each value to its name: tensors, numbers, strings, generators.
+    """Return statements that assign each value to its name, such as "x = torch.ones(3)".
 
-    Tensors that overlap in memory are written as views of one. `max_list_chars` is as in
-    `literal`. Raises Unwritable.
+    Values are tensors, numbers, strings, None and generators. Tensors that overlap in memory become
+    views of one tensor. A list of more than `max_list_chars` characters becomes packed bytes if
+    those are shorter. Raises Unwritable for a value that no source reproduces.
     """
     lines: list[str] = []
     named: dict[int, str] = {}
-    roots: dict[int, torch.Tensor] = {}
+    bases: dict[int, torch.Tensor] = {}
     groups = _overlapping_groups(
         value for value in values.values() if isinstance(value, torch.Tensor)
     )
@@ -29,27 +30,31 @@ def assign_inputs(values: Mapping[str, object], *, max_list_chars: int = MAX_LIS
             lines += _assignments(name, value, max_list_chars)
             continue
         place = _address_of(value)
-        if place in groups and place not in roots:
-            roots[place] = root = _root_of(groups[place])
-            named[id(root)] = names.get(id(root)) or _unused_name(
+        if place in groups and place not in bases:
+            bases[place] = base = _base_of(groups[place])
+            named[id(base)] = names.get(id(base)) or _unused_name(
                 "memory", {*values, *named.values()}
             )
-            lines += _assignments(named[id(root)], root, max_list_chars)
+            lines += _assignments(named[id(base)], base, max_list_chars)
         if id(value) in named:
             if named[id(value)] != name:
                 lines.append(f"{name} = {named[id(value)]}")
             continue
         named[id(value)] = name
         if place in groups:
-            root = roots[place]
-            lines.append(f"{name} = {_view_expression(value, root, named[id(root)])}")
+            base = bases[place]
+            lines.append(f"{name} = {_view_expression(value, base, named[id(base)])}")
         else:
             lines += _assignments(name, value, max_list_chars)
     return "\n".join(lines)
 
 
 def _assignments(name: str, value: object, max_list_chars: int) -> list[str]:
-    """Return the statements that assign `value` to the variable `name`. Raises Unwritable."""
+    """Return the statements that assign `value` to the variable `name`: ["x = torch.ones(3)"].
+
+    A list of more than `max_list_chars` characters becomes packed bytes if those are shorter.
+    Raises Unwritable for a value that no source reproduces.
+    """
     if isinstance(value, torch.Generator):
         return [f"{name} = {_generator_literal(value)}"]
     if not isinstance(value, torch.Tensor):
@@ -74,7 +79,10 @@ def _plain_literal(value: object) -> str:
 
 
 def _generator_literal(generator: torch.Generator) -> str:
-    """Return a generator as source; raise Unwritable if it has already drawn numbers."""
+    """Return a generator as source: "torch.Generator().manual_seed(3)".
+
+    Raises Unwritable if it has already drawn numbers.
+    """
     seed = generator.initial_seed()
     fresh = torch.Generator(generator.device).manual_seed(seed)
     if not torch.equal(fresh.get_state(), generator.get_state()):
@@ -109,9 +117,9 @@ def _address_of(tensor: torch.Tensor) -> int:
 
 
 def _overlapping_groups(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch.Tensor]]:
-    """Return the groups of tensors that share a storage, by its address.
+    """Return lists of tensors that share a storage, by the address of the storage.
 
-    A group in which no two tensors overlap is left out.
+    A storage is left out if no two of its tensors overlap.
     """
     places: dict[int, dict[int, torch.Tensor]] = {}
     for tensor in tensors:
@@ -137,10 +145,11 @@ def _memory_range(tensor: torch.Tensor) -> tuple[int, int]:
     return begin, begin + memory_of(tensor, 0).numel()
 
 
-def _root_of(group: list[torch.Tensor]) -> torch.Tensor:
-    """Return one tensor, of `group` or a new 1-d one, of which all of `group` are views.
+def _base_of(group: list[torch.Tensor]) -> torch.Tensor:
+    """Return a tensor of which all tensors in `group` are views.
 
-    Raises Unwritable if they have several dtypes.
+    It is one of them, or a new 1-d tensor over all their memory. Raises Unwritable if they have
+    several dtypes.
     """
     if len({(t.dtype, t.is_conj(), t.is_neg()) for t in group}) > 1:
         raise Unwritable("Inputs that share memory under two dtypes cannot be written.")
@@ -153,45 +162,48 @@ def _root_of(group: list[torch.Tensor]) -> torch.Tensor:
     return group[0].detach().as_strided((end - begin,), (1,), begin)
 
 
-def _view_expression(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
-    """Return source for `tensor` as a view of `root`, whose variable is `name`: "x[1:]"."""
-    detached = root.requires_grad and (tensor.is_leaf or not tensor.requires_grad)
+def _view_expression(tensor: torch.Tensor, base: torch.Tensor, name: str) -> str:
+    """Return the expression that makes `tensor` from `base`, of which it is a view: "x[1:]".
+
+    `name` is the variable of `base`: "x".
+    """
+    detached = base.requires_grad and (tensor.is_leaf or not tensor.requires_grad)
     text = name + next(
         suffix
-        for suffix in _view_suffixes(tensor, root)
-        if _leads_to(suffix, root.detach(), tensor.detach())
+        for suffix in _view_suffixes(tensor, base)
+        if _gives_view(suffix, base.detach(), tensor.detach())
     )
     if detached:
         text = text.replace(name, f"{name}.detach()", 1)
     if isinstance(tensor, torch.nn.Parameter):
         grad = "" if tensor.requires_grad else ", requires_grad=False"
         return f"torch.nn.Parameter({text}{grad})"
-    if tensor.requires_grad and (detached or not root.requires_grad):
+    if tensor.requires_grad and (detached or not base.requires_grad):
         return f"{text}.requires_grad_()" + (
             "" if tensor.is_leaf else f".expand({shape_arguments(tensor.shape)})"
         )
     return text
 
 
-def _view_suffixes(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
-    """Yield texts such as ".t()" and "[1:]" that may turn `root` into `tensor`."""
+def _view_suffixes(tensor: torch.Tensor, base: torch.Tensor) -> Iterator[str]:
+    """Yield suffixes such as ".t()" and "[1:]", one of which turns `base` into `tensor`."""
     yield ""
-    shape, start = tuple(tensor.shape), int(tensor.storage_offset() - root.storage_offset())
-    if root.dim() == 2:
+    shape, start = tuple(tensor.shape), int(tensor.storage_offset() - base.storage_offset())
+    if base.dim() == 2:
         yield ".t()"
-    if root.dim():
-        row = root.numel() // root.shape[0]
+    if base.dim():
+        row = base.numel() // base.shape[0]
         first, rest = divmod(start, row)
         rows = tensor.numel() // row
         if not rest:
             yield f"[{first}]"
-            yield f"[{first or ''}:{first + rows if first + rows < root.shape[0] else ''}]"
+            yield f"[{first or ''}:{first + rows if first + rows < base.shape[0] else ''}]"
     yield f".view({shape_arguments(shape)})"
-    for one in range(root.dim()):
-        for other in range(one + 1, root.dim()):
+    for one in range(base.dim()):
+        for other in range(one + 1, base.dim()):
             yield f".transpose({one}, {other})"
-    for axis in range(1, root.dim()):
-        step = root.stride(axis)
+    for axis in range(1, base.dim()):
+        step = base.stride(axis)
         first, colons = start // step, ":, " * axis
         yield f"[{colons}{first}]"
         if axis < tensor.dim():
@@ -200,10 +212,13 @@ def _view_suffixes(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
     yield f".as_strided({shape}, {tuple(tensor.stride())}, {tensor.storage_offset()})"
 
 
-def _leads_to(suffix: str, root: torch.Tensor, tensor: torch.Tensor) -> bool:
-    """Return whether the source `root` + `suffix` evaluates to a view laid out like `tensor`."""
+def _gives_view(suffix: str, base: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Return whether `base` followed by `suffix`, such as `base[1:]`, is laid out like `tensor`.
+
+    It is if shape, strides and storage offset agree. False if the suffix raises an error.
+    """
     try:
-        found = eval(f"root{suffix}", {"root": root})
+        found = eval(f"base{suffix}", {"base": base})
     except Exception:  # not for this shape
         return False
     return (

@@ -32,10 +32,11 @@ _COMPRESSED: dict[torch.layout, tuple[str, str, str]] = {
 
 
 def literal(tensor: torch.Tensor, *, max_list_chars: int = MAX_LIST_CHARS) -> str:
-    """Return an expression that reproduces `tensor` exactly. Raises Unwritable.
+    """Return an expression that evaluates to exactly `tensor`, such as "torch.ones(3)".
 
-    It uses torch and the modules that `imports` returns. A list of numbers that has more than
-    `max_list_chars` characters becomes packed bytes if those are shorter.
+    It uses torch; `imports` returns what else it needs. A list of numbers that has more than
+    `max_list_chars` characters becomes packed bytes if those are shorter. Raises Unwritable for a
+    tensor that no expression gives, such as one of a subclass.
     """
     return _checked_form(tensor, max_list_chars).text
 
@@ -106,7 +107,10 @@ def _component_tensors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _checked_form(tensor: torch.Tensor, max_list_chars: int) -> Form:
-    """Return the first form that evaluates to exactly `tensor`; raise Unwritable if none does."""
+    """Return the first form that evaluates to exactly `tensor`; raise Unwritable if none does.
+
+    A list of more than `max_list_chars` characters becomes packed bytes if those are shorter.
+    """
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not tensor.is_nested:
         raise Unwritable(f"A {type(tensor).__name__} cannot be written as Python source.")
     for form in _forms_with_autograd(tensor, max_list_chars):
@@ -118,7 +122,10 @@ def _checked_form(tensor: torch.Tensor, max_list_chars: int) -> Form:
 
 
 def _forms_with_autograd(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
-    """Yield forms of a tensor with its autograd state: leaf, Parameter, or non-leaf."""
+    """Yield forms of a tensor with its autograd state: leaf, Parameter, or non-leaf.
+
+    A list of more than `max_list_chars` characters becomes packed bytes if those are shorter.
+    """
     for form in _forms_without_autograd(tensor.detach(), max_list_chars):
         if isinstance(tensor, torch.nn.Parameter):
             grad = "" if tensor.requires_grad else ", requires_grad=False"
@@ -133,7 +140,10 @@ def _forms_with_autograd(tensor: torch.Tensor, max_list_chars: int) -> Iterator[
 
 
 def _forms_without_autograd(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
-    """Yield forms of a tensor that requires no grad."""
+    """Yield forms of a tensor that requires no grad.
+
+    A list of more than `max_list_chars` characters becomes packed bytes if those are shorter.
+    """
     shape, dtype = shape_arguments(tensor.shape), dtype_argument(tensor.dtype, torch.float32)
     if tensor._is_zerotensor():
         zeros = Form(f"torch._efficientzerotensor(({shape},){dtype}").on(tensor.device)
@@ -162,7 +172,10 @@ def _forms_without_autograd(tensor: torch.Tensor, max_list_chars: int) -> Iterat
 
 
 def _strided_form(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
-    """Yield forms of a strided tensor: its elements, then calls that give its memory layout."""
+    """Yield forms of a strided tensor: its elements, then calls that give its memory layout.
+
+    A list of more than `max_list_chars` characters becomes packed bytes if those are shorter.
+    """
     shape, stride = tuple(tensor.shape), tuple(tensor.stride())
     skipped = skipped_before(tensor)
     if not skipped:
@@ -186,12 +199,16 @@ def _strided_form(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
 
 
 def _content_form(content: torch.Tensor, max_list_chars: int, device: torch.device) -> Form:
-    """Return the shortest form that makes a tensor equal to contiguous `content` on `device`."""
+    """Return the shortest form of a tensor on `device` with the elements of `content`.
+
+    `content` is contiguous. A list of more than `max_list_chars` characters becomes packed bytes if
+    those are shorter.
+    """
     return shortest_form(content.cpu(), max_list_chars).on(device)
 
 
 def skipped_before(tensor: torch.Tensor) -> int:
-    """Return the storage offset, in elements, that gives a copy of a tensor the same alignment."""
+    """Return how many elements of new memory to skip so that a copy is aligned like `tensor`."""
     if not tensor.numel():
         return 0
     width = tensor.element_size()
@@ -200,7 +217,7 @@ def skipped_before(tensor: torch.Tensor) -> int:
 
 
 def memory_of(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
-    """Return a 1-d view of the memory that a tensor covers and of `skipped` elements before it."""
+    """Return a 1-d view of the memory of `tensor` and of the `skipped` elements before that."""
     if not tensor.numel():
         return tensor.new_empty(0)
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
@@ -218,7 +235,10 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _arrangements(tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
-    """Yield contiguous tensors, each with method calls, ".t()", that may turn it into `tensor`."""
+    """Yield (contiguous tensor, method calls): applied to it, the calls may give `tensor`.
+
+    For example (y, ".t()") if `tensor` may be `y.t()`. The calls are "" if `tensor` is contiguous.
+    """
     shape, stride = tuple(tensor.shape), tensor.stride()
     if tensor.is_contiguous():
         yield tensor, ""
@@ -245,7 +265,7 @@ def _arrangements(tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
 
 
 def _permutation_call(order: list[int]) -> str:
-    """Return the method call that reorders dimensions: ".t()", ".transpose(0, 2)"."""
+    """Return the method call that permutes dimensions into `order`: ".t()", ".transpose(0, 2)"."""
     moved = [axis for axis, place in enumerate(order) if axis != place]
     if len(order) == 2:
         return ".t()"
@@ -261,7 +281,10 @@ def _has_same_strides(tensor: torch.Tensor, text: str) -> bool:
 
 
 def _nested_form(tensor: torch.Tensor, max_list_chars: int) -> Form:
-    """Return a nested tensor as a list of its components."""
+    """Return a nested tensor as `torch.nested.nested_tensor([…])`, a list of its components.
+
+    A list of more than `max_list_chars` characters becomes packed bytes if those are shorter.
+    """
     parts = ", ".join(
         literal(part, max_list_chars=max_list_chars) for part in _component_tensors(tensor)
     )
@@ -270,7 +293,10 @@ def _nested_form(tensor: torch.Tensor, max_list_chars: int) -> Form:
 
 
 def _quantized_forms(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
-    """Yield forms that quantize the dequantized elements of a tensor."""
+    """Yield forms that quantize the dequantized elements of a tensor.
+
+    A list of more than `max_list_chars` characters becomes packed bytes if those are shorter.
+    """
     content = shortest_form(tensor.dequantize().contiguous(), max_list_chars).text
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         how = f"{tensor.q_scale()!r}, {tensor.q_zero_point()}"
@@ -288,7 +314,10 @@ def _quantized_forms(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form
 
 
 def _sparse_forms(tensor: torch.Tensor, max_list_chars: int) -> Iterator[Form]:
-    """Yield forms of a sparse tensor: converted from dense, or built from its components."""
+    """Yield forms of a sparse tensor: converted from dense, or built from its components.
+
+    A list of more than `max_list_chars` characters becomes packed bytes if those are shorter.
+    """
     parts = _component_tensors(tensor)
     coo = tensor.layout is torch.sparse_coo
     dense = shortest_form(tensor.to_dense().cpu().contiguous(), max_list_chars).on(tensor.device)

@@ -73,7 +73,10 @@ def _name_of_placeholder(target: str) -> str:
 
 
 def _identifier(name: str) -> str:
-    """Return `name` as an identifier, cut at underscores to `_LONG` characters where possible."""
+    """Return `name` as an identifier; "x" if it is empty or begins with a digit.
+
+    While it has more than 20 characters, the word before its first underscore is removed.
+    """
     name = re.sub(r"\W+", "_", name).strip("_")
     while len(name) > _LONG and "_" in name:
         name = name.partition("_")[2]

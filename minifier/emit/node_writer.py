@@ -28,7 +28,7 @@ class Shared:
 
 
 class NodeWriter(ABC):
-    """Interface of `Writer` for the functions that write single nodes."""
+    """The part of `Writer` that is used by functions that write one node of a graph."""
 
     shared: Shared
     names: Names

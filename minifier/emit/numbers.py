@@ -11,7 +11,7 @@ from fullgraph.minifier.graphs import element_bytes
 
 
 def spell_numbers(flat: torch.Tensor) -> list[str]:
-    """Return for each element of a 1-d tensor the shortest text that evaluates to it."""
+    """Return the shortest source for each element of the 1-d tensor `flat`: ["1.0", "0.25"]."""
     if flat.dtype.is_complex:
         real, imaginary = (spell_numbers(part.contiguous()) for part in (flat.real, flat.imag))
         return [_complex_literal(*pair) for pair in zip(real, imaginary, strict=True)]
@@ -35,9 +35,10 @@ def spell_numbers(flat: torch.Tensor) -> list[str]:
 
 
 def plain_number(value: Any, dtype: torch.dtype) -> str:
-    """Return a number as source, without a decimal point if it is whole and below a million.
+    """Return a number as source: "3" for 3.0, "0.1" for 0.1.
 
-    Other numbers are written with the digits that a tensor of `dtype` needs.
+    Whole numbers below a million have no decimal point. Others have the digits that distinguish
+    them in a tensor of `dtype`.
     """
     if float(value).is_integer() and abs(value) < 1e6:
         return str(int(value))
@@ -59,7 +60,10 @@ def _spell_float(text: str) -> str:
 
 
 def _complex_literal(real: str, imaginary: str) -> str:
-    """Return a complex number as source, from the texts of its parts."""
+    """Return a complex number as source: "1.0+2.0j" for the parts "1.0" and "2.0".
+
+    With NaN, an infinity or -0.0 in it, "complex(…, …)".
+    """
     if any(mark in real + imaginary for mark in ("nan", "inf", "-0.0")):
         return f"complex({real}, {imaginary})"
     return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"

@@ -13,7 +13,10 @@ from fullgraph.minifier.emit.node_writer import NodeWriter
 
 
 def write_numpy_call(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.expr:
-    """Return the NumPy call that Dynamo traced as `node`, with its tensors converted to arrays."""
+    """Return the NumPy call that Dynamo traced as `node`, such as `np.sum(x.numpy())`.
+
+    `call` is the function, method, operator or attribute of NumPy that is used.
+    """
     args = [_array_expression(arg, writer) for arg in node.args]
     kwargs = {key: _array_expression(arg, writer) for key, arg in node.kwargs.items()}
     if call.kind == "attribute":
@@ -29,13 +32,13 @@ def write_numpy_call(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.
 
 
 def is_to_numpy(node: fx.Node) -> bool:
-    """Return whether a node is a `view_as` that Dynamo traces for `x.numpy()`."""
+    """Return whether `node` is the `view_as` call that Dynamo traces for `x.numpy()`."""
     same = node.target == "view_as" and len(node.args) == 2 and node.args[0] is node.args[1]
     return same and all(numpy_call(user.target) for user in node.users)
 
 
 def _array_expression(thing: object, writer: NodeWriter) -> ast.expr:
-    """Return an argument as an expression: `x.numpy()` for a tensor `x`."""
+    """Return an argument of a NumPy call as an expression: `x.numpy()` for a tensor `x`."""
     made = writer.value(thing)
     if not isinstance(thing, fx.Node) or numpy_call(thing.target) is not None:
         return made

@@ -16,9 +16,10 @@ from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def collect_operator_sources(name: str) -> tuple[dict[str, str], set[str]]:
-    """Return the definitions, by unique key, and import lines of operator "namespace::name".
+    """Return (definitions, import lines) that a script needs for the operator "mylib::f".
 
-    Raises Unwritable for an operator that no Python function defines.
+    The definitions are texts, each by a key that is unique to it. Raises Unwritable unless Python
+    code defined the operator by torch.library.custom_op.
     """
     functions = custom_op_functions(name)
     if not functions:
@@ -33,9 +34,10 @@ def collect_operator_sources(name: str) -> tuple[dict[str, str], set[str]]:
 
 
 def collect_kernel_sources(function: Callable[..., object]) -> tuple[dict[str, str], set[str]]:
-    """Return the definitions, by unique key, and import lines of a Triton kernel.
+    """Return (definitions, import lines) that a script needs for a Triton kernel.
 
-    Raises Unwritable if a source cannot be read.
+    The definitions are texts, each by a key that is unique to it. Raises Unwritable if a source
+    cannot be read.
     """
     texts: dict[str, str] = {}
     imports = {"import triton"}
@@ -46,9 +48,10 @@ def collect_kernel_sources(function: Callable[..., object]) -> tuple[dict[str, s
 def _collect_function(
     function: Callable[..., object], texts: dict[str, str], imports: set[str]
 ) -> None:
-    """Add the source of a function to `texts`, after that of the globals that it uses.
+    """Add a function's source to `texts`, after the sources of the globals that it uses.
 
-    If a global can be imported, its import line is added to `imports` instead. Raises Unwritable.
+    For a global that can be imported, adds an import line to `imports` instead. Raises Unwritable
+    if a source cannot be read.
     """
     try:
         text = textwrap.dedent(inspect.getsource(function)).strip()
@@ -63,7 +66,11 @@ def _collect_function(
 
 
 def _free_names(tree: ast.AST, code: CodeType) -> set[str]:
-    """Return the global and free names in a function's body, decorators, defaults, annotations."""
+    """Return the names of globals, closure variables and attributes that a function uses.
+
+    `tree` is its definition, whose decorators, defaults and annotations count too; `code` is its
+    compiled body.
+    """
     names = set(code.co_names) | set(code.co_freevars)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -76,7 +83,10 @@ def _free_names(tree: ast.AST, code: CodeType) -> set[str]:
 
 
 def _collect_named(used: str, thing: object, texts: dict[str, str], imports: set[str]) -> None:
-    """Add the definition or import of the global `used`, whose value is `thing`."""
+    """Add the source of the global called `used` to `texts`, or its import line to `imports`.
+
+    `thing` is the global's value. Raises Unwritable if it cannot be written as source.
+    """
     if isinstance(thing, ModuleType):
         if thing is not torch:
             tail = "" if thing.__name__ == used else f" as {used}"

@@ -15,7 +15,7 @@ class Unwritable(FullgraphError):
 
 @dataclass(frozen=True)
 class ProgramText:
-    """Source of a callable and of its inputs."""
+    """Source code of a callable and of its inputs, in the parts that a script needs."""
 
     function: str
     """The source that defines `target` and everything it needs."""

@@ -102,7 +102,7 @@ def expression(text: str) -> ast.expr:
 
 
 def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:
-    """Return `def name(arguments): body`, with the fields that this Python's syntax tree has."""
+    """Return `def name(arguments): body` as a syntax tree that is valid for this Python version."""
     made = ast.parse(f"def {name}({', '.join(arguments)}): pass").body[0]
     assert isinstance(made, ast.FunctionDef)
     made.body = body
@@ -110,10 +110,7 @@ def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.F
 
 
 def operation(function: Callable[..., object], args: list[ast.expr]) -> ast.expr | None:
-    """Return the operator for a function of module `operator`: `a + b` for `add` and two `args`.
-
-    None for other functions.
-    """
+    """Return `a + b` for `operator.add` and the `args` a, b; None for other functions."""
     title = function.__name__
     if len(args) == 2 and title in BINARY:
         return ast.BinOp(args[0], BINARY[title](), args[1])
@@ -129,9 +126,10 @@ def operation(function: Callable[..., object], args: list[ast.expr]) -> ast.expr
 
 
 def value(thing: object, of: Callable[[object], ast.expr | None]) -> ast.expr:
-    """Return a node's argument as an expression. Raises Unwritable.
+    """Return an argument of a graph's node as an expression.
 
-    `of` returns the expression of a node or tensor, and None for other values.
+    `of` returns the expression of a node or tensor, and None for other values. Raises Unwritable
+    for a value that no expression gives.
     """
     made = of(thing)
     if made is not None:
@@ -165,7 +163,10 @@ def value(thing: object, of: Callable[[object], ast.expr | None]) -> ast.expr:
 
 
 def constant(thing: object) -> ast.expr:
-    """Return an object that contains no others as an expression. Raises Unwritable."""
+    """Return a value other than a container as an expression: `3`, `torch.float32`, `math.sqrt`.
+
+    Raises Unwritable for a value that no expression gives.
+    """
     match thing:
         case enum.Enum():
             return _enum_member(thing)
@@ -195,7 +196,10 @@ def constant(thing: object) -> ast.expr:
 
 
 def _function_path(thing: Callable[..., object]) -> str | None:
-    """Return the name of a function of builtins, `math` or `operator`; None for other functions."""
+    """Return the dotted name of a function: "len", "math.sqrt", "operator.add".
+
+    None for functions outside builtins, `math` and `operator`.
+    """
     title = getattr(thing, "__name__", "")
     for module in (builtins, math, operator):
         if getattr(module, title, None) is thing:
@@ -204,7 +208,7 @@ def _function_path(thing: Callable[..., object]) -> str | None:
 
 
 def _enum_member(thing: enum.Enum) -> ast.expr:
-    """Return a member of one of torch's enums as an expression. Raises Unwritable for others."""
+    """Return a member of a torch enum as an expression. Raises Unwritable for other enums."""
     kind = type(thing)
     if not kind.__module__.startswith("torch"):
         raise Unwritable(f"{thing} in the graph cannot be written as Python source.")
@@ -238,7 +242,10 @@ def _complex_expression(thing: complex) -> ast.expr:
 
 
 def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) -> bool:
-    """Return whether `body` is `name = place` followed by `name += …`."""
+    """Return whether `body` is `name = place; name += …`, where `place` is like `x[0]`.
+
+    If `place = name` follows, the three statements can be written as `x[0] += …`.
+    """
     match body:
         case [
             ast.Assign(targets=[ast.Name(id=taken)], value=ast.Subscript() as source),
@@ -329,7 +336,7 @@ def _drop_tuple_parentheses(line: str) -> str:
 
 
 def _space_nested_functions(lines: list[str]) -> list[str]:
-    """Add a blank line after each nested function; drop blank lines at a block's beginning."""
+    """Return `lines` with a blank line after each nested function, and none at a block's start."""
     aired: list[str] = []
     nested: list[int] = []
     for line in lines:

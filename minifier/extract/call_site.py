@@ -19,11 +19,11 @@ _BLOCKS = ("body", "orelse", "finalbody")
 
 
 def text_of_call(frame: FrameType) -> str | None:
-    """Return source with a `build()` for the call `…(model, inputs)` that `frame` makes.
+    """Return source whose `build()` makes the model and inputs of the call in `frame`.
 
-    It contains the statements that ran before the call, and copies of the definitions that they
-    import from the user's other files. None if the call is not in the user's code, or if its source
-    does not show the program.
+    `frame` is executing a call like `minify(model, inputs)`. The source has the statements that ran
+    before it, and copies of what they import from the user's other files. None if the call is not
+    in the user's code, or if such source cannot be written.
     """
     if owner_of(frame.f_code.co_filename) is not Owner.USER:
         return None
@@ -33,7 +33,7 @@ def text_of_call(frame: FrameType) -> str | None:
     if source is None or call is None or arguments is None:
         return None
     try:
-        return _write(source, call, arguments, frame)
+        return _write_build(source, call, arguments, frame)
     except (Unwritable, SyntaxError, OSError, RecursionError):
         return None
 
@@ -50,7 +50,10 @@ def _find_call(source: Source, frame: FrameType) -> ast.Call | None:
 
 
 def _program_arguments(call: ast.Call) -> tuple[str, str] | None:
-    """Return the expressions of the model and its inputs; None if the call does not show them."""
+    """Return the source of a call's model and inputs: ("model", "(x, y)").
+
+    None if the call does not show them, as in `minify(*arguments)`.
+    """
     given = dict(zip(("model", "inputs"), call.args, strict=False))
     given |= {one.arg: one.value for one in call.keywords if one.arg}
     if any(isinstance(one, ast.Starred) for one in call.args) or None in {
@@ -67,8 +70,14 @@ def _program_arguments(call: ast.Call) -> tuple[str, str] | None:
     return ast.unparse(given["model"]), ast.unparse(inputs)
 
 
-def _write(source: Source, call: ast.Call, arguments: tuple[str, str], frame: FrameType) -> str:
-    """Return source with the statements before the call, and a `build()` of the two `arguments`."""
+def _write_build(
+    source: Source, call: ast.Call, arguments: tuple[str, str], frame: FrameType
+) -> str:
+    """Return source with the statements before `call`, and a `build()` that returns `arguments`.
+
+    `arguments` are the source of the model and of the inputs. Raises Unwritable if the call is
+    inside a class, lambda or nested function.
+    """
     around = list(source.ancestors(call))
     scopes = [node for node in around if isinstance(node, _SCOPE)]
     if len(scopes) > 1 or any(not isinstance(one, ast.FunctionDef) for one in scopes):
@@ -87,10 +96,10 @@ def _write(source: Source, call: ast.Call, arguments: tuple[str, str], frame: Fr
 
 
 def _statements_before(source: Source, call: ast.Call, scope: ast.AST | None) -> Iterator[ast.stmt]:
-    """Yield the statements before the call in its block and in the blocks around it.
+    """Yield the statements before `call` in its block and in those around it, outermost first.
 
-    `scope` is the function in which the search ends. If it is None, the call is at the top level,
-    and only blocks inside top-level statements, such as `if`, are searched.
+    `scope` is the function that contains the call; blocks outside it do not count. None if the call
+    is at the top level; then the top-level statements themselves are left out.
     """
     path = [call, *source.ancestors(call)]
     if scope is not None:
@@ -109,8 +118,8 @@ def _module_statements(
 ) -> Iterator[ast.stmt]:
     """Yield the top-level statements that ran before the call, without imports of user code.
 
-    `outer` is the statement that contains the call, `function` the function around it, and `names`
-    are the module's globals.
+    `outer` is the top-level statement that contains the call, `function` the function that contains
+    it, or None, and `names` are the module's globals.
     """
     called = getattr(function, "name", None)
     for statement in source.tree.body:
@@ -122,14 +131,14 @@ def _module_statements(
         read = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
         if called in read and not defines:
             return
-        if not _imports_of_user(statement, names):
+        if not _imports_user_code(statement, names):
             yield statement
 
 
-def _imports_of_user(statement: ast.stmt, names: dict[str, object]) -> bool:
+def _imports_user_code(statement: ast.stmt, names: dict[str, object]) -> bool:
     """Return whether a statement imports user code or imports from `__future__`.
 
-    `names` are the module's globals.
+    `names` are the globals of the statement's module, for relative imports.
     """
     if isinstance(statement, ast.ImportFrom):
         package = str(names.get("__package__") or "").split(".")
@@ -142,7 +151,11 @@ def _imports_of_user(statement: ast.stmt, names: dict[str, object]) -> bool:
 
 
 def _with_definitions(source: Source, text: str, frame: FrameType) -> str:
-    """Return `text` preceded by definitions of the names that it reads and does not bind."""
+    """Return `text` after definitions of the names that it reads and does not bind.
+
+    The values of the names are in the globals and locals of `frame`. Raises Unwritable for a value
+    that cannot be rebuilt from source.
+    """
 
     def refuse(value: object) -> str | None:
         """Raise Unwritable: an object that other code made cannot be rebuilt."""
@@ -157,13 +170,13 @@ def _with_definitions(source: Source, text: str, frame: FrameType) -> str:
         for name in ast.walk(node)
         if isinstance(name, ast.Name) and not isinstance(name.ctx, ast.Load)
     }
-    wanted = global_names(text) - bound - _defined(text)
+    wanted = global_names(text) - bound - _defined_names(text)
     needed = {name: values[name] for name in wanted if name in values}
     text = sources.define_names(text, needed)
     return space_definitions(f"{sources.text()}\n{text}")
 
 
-def _defined(text: str) -> set[str]:
+def _defined_names(text: str) -> set[str]:
     """Return the names that the functions, classes and imports in `text` bind."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(text)):

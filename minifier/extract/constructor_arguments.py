@@ -35,11 +35,11 @@ _DEPTH = 6
 
 
 def find_constructor_arguments(value: object) -> Arguments | None:
-    """Return constructor arguments that reproduce the structure of `value`; None if none are found.
+    """Return arguments with which the class of `value` makes an object of the same structure.
 
-    An argument is read from the attribute of the same name, or else guessed among the numbers that
-    the object holds. Each choice is tried on the meta device, in a child process if the class is
-    the user's.
+    An argument is read from the attribute of the same name, or guessed among the numbers in the
+    object. Each choice is tried on the meta device, in a child process if the class is the user's.
+    None if no choice succeeds within the limits.
     """
     kind = type(value)
     wanted, places = structure_of(value), SharedObjects([value]).places
@@ -69,18 +69,24 @@ def find_constructor_arguments(value: object) -> Arguments | None:
 
 
 def _construct(value: object, choice: Arguments) -> object:
-    """Return an object like `value`, made on the meta device from the arguments `choice`."""
+    """Return an object of the class of `value`, made on the meta device from `choice`.
+
+    Raises what the constructor raises.
+    """
     positional = [each for each, keyword in choice.values() if not keyword]
     named = {name: each for name, (each, keyword) in choice.items() if keyword}
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         made = type(value)(*positional, **named)
     if is_module(made) and is_module(value):
-        made.to(cast(value)[0])
+        made.to(conversion_of(value)[0])
     return made
 
 
 def _argument_choices(value: object) -> Iterator[Arguments]:
-    """Yield choices of constructor arguments for `value`, the likeliest first."""
+    """Yield choices of constructor arguments for `value`, the likeliest first.
+
+    Yields nothing if the parameters of the constructor are unknown.
+    """
     parameters = _constructor_parameters(type(value))
     if parameters is None:
         return
@@ -91,7 +97,10 @@ def _argument_choices(value: object) -> Iterator[Arguments]:
 
 
 def _parameter_options(value: object, parameter: inspect.Parameter) -> Sequence[object]:
-    """Return likely arguments for one parameter, the likeliest first."""
+    """Return likely arguments for one constructor parameter of `value`, the likeliest first.
+
+    `_OMIT` among them leaves the argument out, so that the default applies.
+    """
     known, argument = _known_argument(value, parameter)
     default = parameter.default
     if known:
@@ -107,9 +116,10 @@ def _parameter_options(value: object, parameter: inspect.Parameter) -> Sequence[
 
 
 def _combinations(options: Sequence[Sequence[object]], total: int) -> Iterator[tuple[object, ...]]:
-    """Yield tuples of one option per parameter.
+    """Yield each choice of one option per parameter whose positions add up to `total`.
 
-    The positions of the options, each in the list of its parameter, add up to `total`.
+    `options` has one list for each parameter, the likeliest option at position 0, so that a small
+    `total` gives likely choices.
     """
     if not options:
         if total == 0:
@@ -121,7 +131,10 @@ def _combinations(options: Sequence[Sequence[object]], total: int) -> Iterator[t
 
 
 def _bind_arguments(parameters: Sequence[inspect.Parameter], chosen: Sequence[object]) -> Arguments:
-    """Return the chosen arguments by parameter name, each with whether it is passed by keyword."""
+    """Return {parameter name: (argument, whether it is passed by keyword)}.
+
+    Arguments that are `_OMIT` are left out.
+    """
     found: Arguments = {}
     skipped = False
     for parameter, argument in zip(parameters, chosen, strict=True):
@@ -137,7 +150,7 @@ def _bind_arguments(parameters: Sequence[inspect.Parameter], chosen: Sequence[ob
 def _constructor_parameters(kind: type) -> list[inspect.Parameter] | None:
     """Return the parameters of a class's constructor; None if they are unknown.
 
-    Those of a base class if the constructor only has `*args` and `**kwargs`.
+    If the constructor only has `*args` and `**kwargs`, those of a base class.
     """
     for base in kind.__mro__:
         try:
@@ -152,9 +165,10 @@ def _constructor_parameters(kind: type) -> list[inspect.Parameter] | None:
 
 
 def _plain_guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[object]:
-    """Return guesses of type `kind` for an argument, from the attributes of `value` and its parts.
+    """Return likely arguments of type `kind` for `parameter`, from attributes inside `value`.
 
-    Values of attributes with a similar name come first, then the most frequent ones.
+    Attributes of its submodules count too. Those with a similar name come first, then the most
+    frequent values. [False, True] if `kind` is bool.
     """
     if kind is bool:
         return [False, True]
@@ -180,7 +194,10 @@ def _plain_guesses(value: object, parameter: inspect.Parameter, kind: type) -> l
 
 
 def _known_argument(value: object, parameter: inspect.Parameter) -> tuple[bool, object]:
-    """Return whether an attribute shows the argument for a parameter, and the argument."""
+    """Return (True, argument) if an attribute of `value` shows the argument for `parameter`.
+
+    For example `value.size` for the parameter `size`. (False, None) if no attribute does.
+    """
     name, own = parameter.name, attributes_of(value)
     if is_module(value):
         own = {**own, **value._parameters, **value._buffers, **value._modules}
@@ -199,10 +216,10 @@ def _known_argument(value: object, parameter: inspect.Parameter) -> tuple[bool, 
     return True, held
 
 
-def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
-    """Return the dtype and device to which a module was moved as a whole.
+def conversion_of(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
+    """Return the arguments (dtype, device) of the `.to(…)` that converted a whole module.
 
-    None stands for float32, for "cpu", and for mixed dtypes or devices.
+    The dtype is None for float32 or mixed dtypes, the device None for "cpu" or mixed devices.
     """
     tensors = [*module.parameters(), *module.buffers()]
     dtypes = {t.dtype for t in tensors if t.is_floating_point()}
@@ -216,7 +233,10 @@ def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
 
 
 def structure_of(value: object) -> object:
-    """Return what a constructor determines of an object: classes, plain attributes, shapes."""
+    """Return a description that is equal for objects made with the same constructor arguments.
+
+    It has classes, plain attributes and the shapes of tensors, but no weights.
+    """
     if is_module(value):
         return [
             (path, type(module), _comparable_attributes(vars(module)), _tensor_metadata(module))
@@ -227,9 +247,10 @@ def structure_of(value: object) -> object:
 
 
 def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
-    """Return the attributes that a constructor sets, with values that `==` can compare.
+    """Return an object's attributes in a form that `==` can compare.
 
-    `held` are all attributes of the object.
+    `held` are all attributes of the object. The train mode, hooks, parameters, buffers and
+    submodules are left out.
     """
     return {
         name: _comparable_value(each)
@@ -241,9 +262,10 @@ def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
 
 
 def _comparable_value(value: object, depth: int = 0) -> object:
-    """Return `value` in a form that `==` can compare; its type if there is no such form.
+    """Return something in place of `value` that `==` can compare: a tensor's dtype and shape.
 
-    `depth` counts the containers around it; a value too deep inside is replaced by its type.
+    It is the type of `value` if nothing better is known, or if more than six containers are around
+    `value`; `depth` counts them.
     """
     if depth > _DEPTH:
         return type(value)
@@ -263,7 +285,7 @@ def _comparable_value(value: object, depth: int = 0) -> object:
 def _comparable_function(function: FunctionType, depth: int) -> object:
     """Return a function's code, defaults and closure in a form that `==` can compare.
 
-    `depth` is as in `_comparable_value`.
+    `depth` is the number of containers around the function.
     """
     cells = [cell for cell in function.__closure__ or () if not _is_empty(cell)]
     held = [cell.cell_contents for cell in cells]

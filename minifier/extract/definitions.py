@@ -177,7 +177,7 @@ class Sources:
         `wanted` is the name of a definition that has none itself, such as a lambda.
         """
         start = first_line(place.node)
-        key: tuple[object, ...] = place.source.file, start, *_cells_of(thing)
+        key: tuple[object, ...] = place.source.file, start, *_cell_ids(thing)
         if key in self._pieces and not isinstance(place.node, ast.Lambda):
             return self._pieces[key]
         own = getattr(place.node, "name", "") or wanted or "function"
@@ -298,8 +298,11 @@ class Sources:
                     self.texts.append(self._define_globals(text, place.names, {}))
 
 
-def _cells_of(thing: object) -> list[int]:
-    """Return the ids of a function's closure cells; functions of one `def` may differ in them."""
+def _cell_ids(thing: object) -> list[int]:
+    """Return the ids of a function's closure cells; [] for other objects.
+
+    They tell apart the functions that one `def` makes each time it runs.
+    """
     function = unwrap_function(thing)
     cells = getattr(function, "__closure__", None) if isinstance(function, FunctionType) else None
     return [id(cell) for cell in cells or ()]
@@ -314,7 +317,7 @@ def _is_constant(value: object) -> bool:
 
 
 def _registers_with(statement: ast.stmt, name: str) -> bool:
-    """Return whether a statement is `@name.register…` or `name.register…(…)`."""
+    """Return whether a statement registers something with `name`: `@f.register…` for "f"."""
     called: list[ast.expr] = list(getattr(statement, "decorator_list", []))
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         called.append(statement.value)
@@ -328,9 +331,9 @@ def _registers_with(statement: ast.stmt, name: str) -> bool:
 def _imported_from(
     statement: ast.Import | ast.ImportFrom, names: Mapping[str, object]
 ) -> ModuleType | None:
-    """Return the module from which a statement imports names; None for `import a.b`.
+    """Return the module that `from … import …` imports from; None for `import a.b`.
 
-    `names` are the globals of the module that contains the statement.
+    `names` are the globals of the file. None also for a module that is not loaded.
     """
     if isinstance(statement, ast.Import):
         return None
@@ -340,12 +343,12 @@ def _imported_from(
 
 
 def _original_name(statement: ast.Import | ast.ImportFrom, name: str) -> str:
-    """Return the name that an imported name has in its own module."""
+    """Return "a" for the name "b" in the statement `from m import a as b`."""
     return next(a.name for a in statement.names if (a.asname or a.name) == name)
 
 
 def _single_import(statement: ast.Import | ast.ImportFrom, name: str) -> str:
-    """Return an import line for one of the names that a statement imports."""
+    """Return the import line for `name` alone, from a statement that may import other names."""
     kept = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) == name]
     new = ast.Import(kept)
     if isinstance(statement, ast.ImportFrom):
@@ -354,7 +357,7 @@ def _single_import(statement: ast.Import | ast.ImportFrom, name: str) -> str:
 
 
 def _import_line(path: str, name: str) -> str:
-    """Return the line that imports `path` as `name`."""
+    """Return the line that imports `path` as `name`: `from torch import nn`."""
     head, _, last = path.rpartition(".")
     if path == name:
         return f"import {path}"
@@ -380,7 +383,7 @@ def _import_path(thing: object) -> str | None:
 
 
 def _is_reachable(path: str) -> bool:
-    """Return whether a dotted path exists after `import torch` alone."""
+    """Return whether a dotted path, such as "torch.nn.init", exists after `import torch` alone."""
     value: object = torch
     for part in path.split(".")[1:]:
         value = getattr(value, part, None)
@@ -388,7 +391,7 @@ def _is_reachable(path: str) -> bool:
 
 
 def _splice(text: str, edits: Sequence[tuple[ast.expr, str]]) -> str:
-    """Return `text` with each of the expressions replaced by new source."""
+    """Return `text` with new source for expressions in it; an edit is (expression, new source)."""
     lines = [line.encode() for line in text.split("\n")]
     for node, new in sorted(edits, key=lambda e: (-e[0].lineno, -e[0].col_offset)):
         line, end = node.lineno - 1, (node.end_lineno or node.lineno) - 1

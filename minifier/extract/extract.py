@@ -45,17 +45,17 @@ def standalone(
 
     It imports no user code: classes and functions are copied with everything that they use. Modules
     are made by their constructors if the arguments can be recovered. Weights and inputs are random,
-    from a seed, or keep their values with `exact`. Raises Unwritable.
+    unless `exact` keeps their values. Raises Unwritable for an object that cannot be rebuilt.
     """
     roots = (target, tuple(args), dict(kwargs or {}))
     shared = SharedObjects(roots)
-    text = _write(roots, exact, None)
+    text = _write_build(roots, exact, None)
     if not shared or _sharing_of(text) == shared.places:
         return text
-    return _write(roots, exact, shared)
+    return _write_build(roots, exact, shared)
 
 
-def _write(
+def _write_build(
     roots: tuple[Any, tuple[object, ...], dict[str, object]],
     exact: bool,
     shared: SharedObjects | None,
@@ -63,7 +63,7 @@ def _write(
     """Return source with a `build()` that returns `roots`: the target, args and kwargs.
 
     With `exact`, weights and inputs keep their values; else they are random. Each of the `shared`
-    objects becomes a variable.
+    objects becomes a variable; None: every reference gets its own copy.
     """
     flat, cyclic = False, dict[int, object]()
     while True:
@@ -78,7 +78,7 @@ def _write(
 
 
 def _sharing_of(text: str) -> frozenset[frozenset[str]] | None:
-    """Return the paths of each shared object in a text's program; None if it cannot run."""
+    """Return the paths to each shared object of the program in `text`; None if it cannot run."""
 
     def run(_: object) -> frozenset[frozenset[str]]:
         """Return the places of the shared objects, in a child process."""
@@ -93,10 +93,7 @@ def _sharing_of(text: str) -> frozenset[frozenset[str]] | None:
 
 
 def from_builder(build: Callable[[], object]) -> str:
-    """Return source that defines a live `build` function and everything that it uses.
-
-    Raises Unwritable.
-    """
+    """Return source of a live `build` and what it uses; raise Unwritable if it has none."""
     writer = _BuildWriter(exact=False)
     name = writer.sources.name(build)
     if name is None:
@@ -356,7 +353,7 @@ def _is_rebuildable(kind: type) -> bool:
 
 
 def _shared_modules(module: nn.Module) -> set[int]:
-    """Return the ids of modules that several parents hold."""
+    """Return the ids of the submodules that occur in `module` more than once."""
     counts = Counter(
         id(child)
         for holder in module.modules()
@@ -367,7 +364,10 @@ def _shared_modules(module: nn.Module) -> set[int]:
 
 
 def _mode_statements(module: nn.Module) -> list[str]:
-    """Return statements, "{}.….train(False)", for submodules in another mode than their parent."""
+    """Return statements that set the mode of submodules, if it is not their parent's mode.
+
+    `{}` is in place of the module: "{}.get_submodule('head').train(False)".
+    """
     found = []
     modes = {"": module.training}
     for path, child in module.named_modules():
@@ -379,7 +379,7 @@ def _mode_statements(module: nn.Module) -> list[str]:
 
 
 def _freeze_statements(module: nn.Module) -> list[str]:
-    """Return statements that freeze parameters as in `module`, with `{}` for the module."""
+    """Return statements that freeze parameters as in `module`, with `{}` in place of the module."""
     frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
     floating = [p for p in module.parameters() if p.is_floating_point()]
     if frozen and len(frozen) == len(floating):
@@ -388,7 +388,7 @@ def _freeze_statements(module: nn.Module) -> list[str]:
 
 
 def _value_statements(module: nn.Module) -> list[str]:
-    """Return statements that set parameters and buffers to their values, `{}` for the module."""
+    """Return statements that set parameters and buffers to their values; `{}` is the module."""
     named: list[tuple[str, str, torch.Tensor]] = [
         *(("parameter", *one) for one in module.named_parameters()),
         *(("buffer", *one) for one in module.named_buffers()),

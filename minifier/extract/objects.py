@@ -59,7 +59,7 @@ class Spelling:
         text = self._spell_value(value)
         if not is_module(value):
             return text
-        dtype, device = constructing.cast(value)
+        dtype, device = constructing.conversion_of(value)
         if device is not None or dtype is not None:
             text += f".to({', '.join(self._spell_value(each) for each in (device, dtype) if each)})"
         return text if value.training else f"{text}.eval()"
@@ -221,7 +221,10 @@ class Spelling:
 
 
 def draw_tensor(tensor: torch.Tensor) -> str:
-    """Return a short expression for a random tensor of the same dtype, shape, strides and range."""
+    """Return a short expression for a random tensor like `tensor`: "torch.randn(2, 3)".
+
+    It has the same dtype, shape, strides and device and, if of integers, the same range.
+    """
     shape = ", ".join(map(str, tensor.shape))
     sizes = f"({shape}{',' * (tensor.dim() == 1)})"
     end = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
@@ -247,9 +250,10 @@ def draw_tensor(tensor: torch.Tensor) -> str:
 
 
 def _layout_call(tensor: torch.Tensor) -> str | None:
-    """Return the call that gives a contiguous tensor the strides of `tensor`, "" if none is needed.
+    """Return the call that gives a contiguous tensor the strides of `tensor`.
 
-    None if no call is known.
+    For example ".to(memory_format=torch.channels_last)". "" if `tensor` is contiguous, None if no
+    call is known.
     """
     if tensor.is_contiguous():
         return ""

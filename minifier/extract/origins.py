@@ -98,7 +98,7 @@ def _methods_of(kind: type) -> list[FunctionType]:
 
 
 def unwrap_function(thing: object) -> Any:
-    """Return the function that decorators wrap; other objects unchanged."""
+    """Return the function inside its decorators; classes and other objects unchanged."""
     return inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
 
 
@@ -133,13 +133,16 @@ def _definition_of(source: Source, code: CodeType) -> ast.stmt | ast.Lambda | No
 
 
 def _covers(node: ast.expr, spot: tuple[int, int]) -> bool:
-    """Return whether the source position `spot` is inside a node."""
+    """Return whether the source position `spot`, a (line, column), is inside a node."""
     start, end = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
     return start <= spot <= end or spot == (node.lineno, 0)
 
 
 def text_of(place: Origin) -> str:
-    """Return a definition's text, dedented; its closure variables become globals."""
+    """Return the source of a definition, without indentation.
+
+    Its closure variables become globals: `nonlocal n` becomes `global n`.
+    """
     node, source = place.node, place.source
     if isinstance(node, ast.Lambda):
         return source.segment(node)
@@ -156,7 +159,7 @@ def text_of(place: Origin) -> str:
 
 
 def global_names(text: str) -> set[str]:
-    """Return the names that a definition reads and does not bind itself."""
+    """Return the global names that the source `text` reads, builtins included."""
     found: set[str] = set()
     tables = [symtable.symtable(text, "<piece>", "exec")]
     while tables:
@@ -170,9 +173,9 @@ def global_names(text: str) -> set[str]:
 
 
 def find_binding(name: str, names: Mapping[str, object]) -> Origin | None:
-    """Return the last top-level statement that binds a global; None if there is none.
+    """Return the last top-level statement of a module that binds `name`; None if there is none.
 
-    `names` are the globals of the module.
+    `names` are the module's globals, which also tell its file.
     """
     file = names.get("__file__")
     source = read_source(file, dict(names)) if isinstance(file, str) else None

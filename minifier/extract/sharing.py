@@ -15,7 +15,7 @@ _WITH_IDENTITY = (list, dict, set, deque, torch.Tensor)
 
 
 class SharedObjects:
-    """Containers and tensors that are reached from `roots` through more than one reference."""
+    """The containers and tensors of a program to which more than one reference exists."""
 
     def __init__(self, roots: Sequence[object]) -> None:
         self._held: dict[int, object] = {}
@@ -47,9 +47,9 @@ class SharedObjects:
 
 
 def _walk(roots: Sequence[object], held: dict[int, object]) -> Iterator[tuple[str, object]]:
-    """Yield the path and target of each reference reachable from `roots`.
+    """Yield (path, object) for each reference reachable from `roots`, such as ("0.weight", …).
 
-    `held` receives every object that is reached, by id.
+    The path begins with the position in `roots`. Adds every object to `held`, by id.
     """
     waiting = deque((str(number), root) for number, root in enumerate(roots))
     held.update((id(root), root) for root in roots)

@@ -8,7 +8,7 @@ from torch import nn
 
 
 class Passing(nn.Module):
-    """Module that returns one of its arguments."""
+    """Stub of a module that returns one of its arguments."""
 
     def __init__(self, argument: int | str) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Passing(nn.Module):
 
 
 class Recording(nn.Module):
-    """Module that returns recorded outputs, one for each call, and then starts over."""
+    """Stub of a module that returns recorded outputs, one for each call, and then starts over."""
 
     def __init__(self, values: Sequence[object]) -> None:
         super().__init__()

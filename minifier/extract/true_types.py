@@ -23,7 +23,10 @@ def is_module(value: object) -> TypeGuard[nn.Module]:
 
 
 def attributes_of(value: object) -> dict[str, object]:
-    """Return an object's `__dict__` and filled slots, even if its class intercepts attributes."""
+    """Return an object's attributes by name, from its `__dict__` and its slots.
+
+    Unlike `getattr`, runs no code of the object's class.
+    """
     found: dict[str, object] = {}
     for kind in reversed(type(value).__mro__):
         for name in _slots_of(kind):

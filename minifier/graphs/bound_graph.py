@@ -35,7 +35,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Inseparable(Exception):
-    """Raised for a value that cannot become a graph input: an autocast region, a vmap tensor."""
+    """Raised if a part of a graph needs an input that no tensor can be, such as a vmap tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class BoundGraph:
 
 
 class _PartBuilder:
-    """Builder of a subgraph, see `BoundGraph.subgraph`."""
+    """Builder of a `BoundGraph` that keeps some of the calls of another one."""
 
     def __init__(
         self,
@@ -293,10 +293,10 @@ class _PartBuilder:
 
 
 def _as_input(value: torch.Tensor, written: bool) -> torch.Tensor:
-    """Return a result as a graph input, which requires grad if the result did.
+    """Return the tensor `value`, computed by a graph, as an input for a part of that graph.
 
-    With `written`, the graph writes to the input, so it is not a leaf: autograd forbids writes to
-    leaves.
+    It requires grad if `value` does. `written`: whether the part writes to it; then it is not a
+    leaf, because autograd forbids writes to leaves.
     """
     fresh = value.detach()
     if not value.requires_grad:

@@ -14,17 +14,18 @@ from fullgraph.compiler.results import elements_of
 
 
 def fingerprint(module: GraphModule, inputs: Sequence[object]) -> str:
-    """Return a hash of a graph's calls, constants and inputs, in which node names do not count."""
+    """Return a hash of a graph's calls, constants and inputs; node names do not change it."""
     places: dict[int, int] = {}
     text = [*_describe_nodes(module, places), *(describe_value(value, places) for value in inputs)]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
 
 def describe_value(value: object, places: dict[int, int] | None = None) -> str:
-    """Return a complete description of an input as text.
+    """Return a description of an input as text, equal only for equal inputs.
 
-    That of a tensor includes its memory layout, autograd state and elements. `places` numbers the
-    storages described so far, so that tensors that share memory are described as such.
+    For a tensor, it has the memory layout, autograd state and a hash of the elements. `places`
+    numbers the storages described so far, so that tensors that share memory show the same number;
+    None if there are none so far.
     """
     if not isinstance(value, torch.Tensor):
         return _describe_argument(value, {})
@@ -70,7 +71,7 @@ def target_name(target: object) -> str:
 def _describe_nodes(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
     """Return one line of text for each node, with the content of the attributes that it uses.
 
-    `places` is as in `describe_value`.
+    `places` numbers the storages described so far; those of the attributes are added.
     """
     assert isinstance(module, GraphModule)
     names = {node: f"%{index}" for index, node in enumerate(module.graph.nodes)}
@@ -89,7 +90,7 @@ def _describe_nodes(module: torch.nn.Module, places: dict[int, int]) -> list[str
 def _describe_attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> str:
     """Return the content of the module's attribute at `path` as text.
 
-    `places` is as in `describe_value`.
+    `places` numbers the storages described so far; those of the attribute are added.
     """
     thing: object = module
     for name in path.split("."):
@@ -104,7 +105,7 @@ def _describe_attribute(module: torch.nn.Module, path: str, places: dict[int, in
 
 
 def _describe_argument(value: object, names: Mapping[Node, str]) -> str:
-    """Return an argument as text, with nodes by their canonical names."""
+    """Return an argument as text; `names` has the text for each node, such as "%3"."""
     if isinstance(value, Node):
         return names[value]
     if isinstance(value, torch.Tensor):
@@ -123,9 +124,10 @@ def _describe_argument(value: object, names: Mapping[Node, str]) -> str:
 
 
 def _describe_memory(tensor: torch.Tensor, places: dict[int, int]) -> list[object]:
-    """Return [number of a tensor's storage in `places`, offset]; [] without storage.
+    """Return [number of the tensor's storage, storage offset]; [] if it has no storage.
 
-    A storage that is not in `places` is added with the next number.
+    `places` has the numbers, by storage address. A new storage gets the next number; the number is
+    None if the address is null.
     """
     if tensor.layout is not torch.strided or tensor._is_zerotensor() or not tensor.numel():
         return []
@@ -153,7 +155,7 @@ def _is_bytes(tensor: torch.Tensor) -> bool:
 
 
 def element_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the bytes of a tensor's elements, in logical order, as uint8."""
+    """Return the bytes of a tensor's elements, in row-major order, as a uint8 tensor."""
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
     plain = plain.as_strided((plain.numel(),), (1,))  # one element may have any stride
     return plain.view(torch.uint8) if plain.dtype != torch.bool else plain.to(torch.uint8)

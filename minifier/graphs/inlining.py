@@ -72,7 +72,11 @@ def _body_and_operands(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] 
 
 
 def _copy_body(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> object:
-    """Copy the nodes of the body `part` into `new`, and return its result in `new`."""
+    """Copy the nodes of a body into the graph `new`, and return the result of the copy.
+
+    `part` is the `get_attr` node of the body in `graph`; the `operands`, nodes of `new`, replace
+    its placeholders.
+    """
     module = _graph_module_of(graph, part)
     assert module is not None
     inner: dict[Node, Any] = dict(zip(_placeholders_of(module), operands, strict=True))

@@ -12,7 +12,7 @@ from fullgraph.compiler.private import find_region, is_grad_switch
 
 
 class RegionInterpreter(Interpreter):
-    """FX interpreter that always leaves the regions (autocast, grad modes) that it entered."""
+    """FX interpreter that leaves the autocast and grad regions it entered, even after an error."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)

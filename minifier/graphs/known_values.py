@@ -30,7 +30,7 @@ class KnownValues:
 
 
 def find_known_values(graph: fx.GraphModule, inputs: Sequence[object]) -> KnownValues:
-    """Return the values of a graph's nodes in an eager run.
+    """Run a graph in eager on `inputs`, and return the values of its nodes.
 
     If the graph cannot run in this process, no values are known; whether it writes to its inputs is
     then judged from the names of its operators.
@@ -47,7 +47,10 @@ def find_known_values(graph: fx.GraphModule, inputs: Sequence[object]) -> KnownV
 def find_size_inputs(
     nodes: Sequence[fx.Node], inputs: Sequence[object]
 ) -> Iterator[tuple[fx.Node, tuple[fx.Node, int]]]:
-    """Yield (input, (tensor, axis)) for each input that is the size of another input."""
+    """Yield (input, (tensor, axis)) for each integer input that is the size of a tensor input.
+
+    `nodes` are the placeholders. The integer can be read from the tensor: `x.shape[0]`.
+    """
     for node, value in zip(nodes, inputs, strict=True):
         symbol = node.meta.get("example_value", node.meta.get("val"))
         free = isinstance(symbol, torch.SymInt) or node.name.strip("s").isdigit()

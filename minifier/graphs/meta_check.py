@@ -14,9 +14,9 @@ from fullgraph.minifier.graphs.interpreter import RegionInterpreter
 
 
 class MetaCheck:
-    """Predicate that rejects graphs that fail on the meta device.
+    """Predicate that rejects graphs that fail on the meta device, where they run quickly.
 
-    It accepts every graph if the first one, with which it was made, fails on the meta device.
+    If even the graph from which it was constructed fails there, it accepts every graph.
     """
 
     def __init__(self, known: BoundGraph) -> None:

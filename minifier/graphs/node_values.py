@@ -21,7 +21,7 @@ StorageId = int
 
 @dataclass(frozen=True, eq=False)
 class NodeValues:
-    """Values of all nodes in one run, as they were before later in-place updates."""
+    """Values of all nodes in one run of a graph, each as it was before later in-place updates."""
 
     results: Mapping[Node, object]
     """The value of each node when it was computed."""
@@ -65,7 +65,7 @@ class NodeValues:
 def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
     """Run a graph in eager and return the value of every node; restore inputs and constants.
 
-    Raises what the graph raises.
+    Raises what a call in the graph raises.
     """
     inputs = [_detach_result(value) for value in inputs]
     attributes = list(_attribute_tensors(module))
@@ -83,9 +83,10 @@ def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
 
 
 class _RecordingInterpreter(RegionInterpreter):
-    """FX interpreter that records the value of each node, and which calls write.
+    """FX interpreter that records the value of each node, and which calls write to memory.
 
-    `writes` are the writing calls found in an earlier run: before them, the values are copied.
+    `writes` are the writing calls that an earlier run found, with the storages that they wrote to.
+    Before each of them, the values in its memory are copied.
     """
 
     def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[StorageId]]) -> None:
@@ -189,9 +190,9 @@ def _attribute_tensors(module: GraphModule) -> Iterator[torch.Tensor]:
 
 
 def _detach_result(value: object) -> object:
-    """Return a copy of a non-leaf tensor, other values unchanged.
+    """Return a copy of a non-leaf tensor, with a new autograd history; other values unchanged.
 
-    A write to the non-leaf itself would change its autograd history.
+    A graph that writes to its input would otherwise change the history of the caller's tensor.
     """
     if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
         with torch.enable_grad():
@@ -223,9 +224,9 @@ def _version_of(tensor: torch.Tensor) -> int | None:
 
 
 def _writes_by_name(node: Node) -> str:
-    """Return "surely", "maybe" or "": whether a call writes to an argument, judged by its name.
+    """Return whether a call writes to an argument, as its name says: "surely", "maybe" or "".
 
-    Used for tensors without a version counter.
+    "" means no. Used for tensors without a version counter.
     """
     name = str(getattr(node.target, "__name__", node.target))
     if name == "triton_kernel_wrapper_mutation":
@@ -240,7 +241,10 @@ def _writes_by_name(node: Node) -> str:
 
 
 def _copy_leaf(leaf: object, copies: dict[StorageId, torch.UntypedStorage]) -> object:
-    """Return a copy of a tensor, other values unchanged; `copies` keeps shared memory shared."""
+    """Return a copy of a tensor; other values unchanged.
+
+    `copies` has the storages copied so far: copies share memory where the originals do.
+    """
     if not isinstance(leaf, torch.Tensor):
         return leaf
     with torch.no_grad():

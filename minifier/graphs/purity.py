@@ -71,9 +71,9 @@ def draws_random(node: fx.Node) -> bool:
 
 
 def is_barrier(node: fx.Node) -> bool:
-    """Return whether other nodes must not be moved across this one.
+    """Return whether other nodes must stay where they are, before or after the call `node`.
 
-    That may change the result if it writes, draws random numbers or has other side effects.
+    True if the call writes to memory, draws random numbers or has other side effects.
     """
     if node.op == "call_method":
         return writes_arguments(node) or draws_random(node)
@@ -90,7 +90,10 @@ def is_barrier(node: fx.Node) -> bool:
 
 
 def _is_private(target: object, title: str) -> bool:
-    """Return whether a call's target, named `title`, is internal to torch: modes, assertions."""
+    """Return whether a call's target is internal to torch, such as `_assert_async`.
+
+    `title` is the target's name without a namespace.
+    """
     if isinstance(target, torch._ops.OpOverload):
         return title.startswith("_assert")
     return title.startswith("_") and getattr(target, "__module__", "") != "_operator"

@@ -54,7 +54,7 @@ class RungStarted:
 
 @dataclass(frozen=True)
 class RungOutcome:
-    """Outcome of a program on a rung."""
+    """Outcome of a program on one rung: the failure, if any, and the time."""
 
     rung: str
     failure: Failure | None
@@ -77,8 +77,8 @@ def attempt(
     """Run `case` in eager and then on each rung; `emit` a message before and after each.
 
     It ends at the first failure unless `stop` is False. With `repeat_eager`, eager runs twice; if
-    the results differ, eager is refused as a reference. Eager fails if it takes more than
-    `eager_limit` seconds.
+    the results differ, no rung runs, and eager's message says so. Eager fails if it takes more than
+    `eager_limit` seconds; None is no limit.
     """
     before = snapshot(case.objects)
     emit(RungStarted(EAGER))
@@ -141,9 +141,9 @@ def _eager_tolerance(case: Case) -> Tolerance | None:
 
 
 def _run_eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
-    """Return the results of eager, and whether it drew random numbers.
+    """Run the case in eager; return the results, and whether random numbers were drawn.
 
-    Restores the snapshot `before` at the end.
+    At the end, restores the snapshot `before`, taken before the run.
     """
     seed_generators(0)
     states = random_states()
@@ -156,7 +156,7 @@ def _run_eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
 
 
 def _run(case: Case, function: Callable[..., object]) -> RunResults:
-    """Call `function` as often as the case says, and return the results of the last call."""
+    """Call `function` with the case's inputs `case.calls` times; return the results of the last."""
     for _ in range(case.calls):
         found = run_and_record(function, case.args, case.kwargs, loss=case.loss, module=case.module)
     synchronize_devices()
@@ -166,9 +166,10 @@ def _run(case: Case, function: Callable[..., object]) -> RunResults:
 def _check_rung(
     case: Case, rung: Rung, before: Snapshot, expected: RunResults
 ) -> tuple[Failure | None, str]:
-    """Return (failure, "") for a rung that fails, and (None, clause) for one that passes.
+    """Run the case compiled for `rung`; return (failure, ""), or (None, clause) if it passes.
 
-    The clause says why a difference from eager is no failure; "" if there is no difference.
+    `expected` are the results of eager. The clause says why a difference from them is no failure;
+    "" if there is no difference. At the end, restores the snapshot `before`.
     """
     torch.compiler.reset()
     try:
@@ -198,7 +199,10 @@ def _check_rung(
 
 
 def _failure_of_error(case: Case, rung: Rung, error: Exception) -> Failure:
-    """Return the failure for a rung that raised `error`."""
+    """Return the failure of a rung that raised `error`.
+
+    It is a "break" or "recompile" if the case looks for that and Dynamo raised the error.
+    """
     failure = failure_of_exception(rung.name, error)
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) and is_dynamo_error(error):
         signature = failure.signature if case.wanted is Kind.BREAK else ()
@@ -219,7 +223,7 @@ def _run_in_float64(case: Case) -> RunResults | None:
 
 
 def slow(case: Case, rung: Rung) -> Failure | None:
-    """Return a failure if the compiled program takes over `SLOW_FACTOR` times as long as eager."""
+    """Return a failure if the compiled program takes over 1.5 times as long as eager, else None."""
     compiled = case.compiled(rung)
     for function in (case.target, compiled) * 2:
         function(*case.args, **case.kwargs)
@@ -234,7 +238,7 @@ def slow(case: Case, rung: Rung) -> Failure | None:
 
 
 def _measure_seconds(case: Case, function: Callable[..., object]) -> float:
-    """Return the wall time of one call, including its work on the device."""
+    """Return the wall time, in seconds, of one call of `function` with the case's inputs."""
     synchronize_devices()
     start = time.perf_counter()
     function(*case.args, **case.kwargs)

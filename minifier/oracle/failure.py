@@ -107,7 +107,7 @@ def failure_of_difference(rung: str, found: Mismatch) -> Failure:
 
 
 def unwrap_exception(exception: BaseException) -> BaseException:
-    """Return the original exception, without those in which Dynamo and backends wrapped it."""
+    """Return the exception inside those in which Dynamo and backends have wrapped it."""
     while True:
         inner = getattr(exception, "inner_exception", None)
         if not isinstance(inner, BaseException) or inner is exception:

@@ -18,7 +18,7 @@ from fullgraph.minifier.oracle.case import Case
 
 
 def reduction_id(case: Case, rungs: Sequence[Rung]) -> str:
-    """Return an id of the reduction, equal whenever the same command runs again."""
+    """Return an id that is equal whenever `minify` is called for the same program and settings."""
     target = case.target
     kind = type(target) if isinstance(target, torch.nn.Module) else target
     state = case.module.state_dict() if case.module else {}
@@ -26,7 +26,7 @@ def reduction_id(case: Case, rungs: Sequence[Rung]) -> str:
     told = [
         getattr(kind, "__module__", ""),
         getattr(kind, "__qualname__", ""),
-        _file_of(kind),
+        _source_file_text(kind),
         repr([(x.shape, x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]),
         repr([(rung.name, str(rung.options)) for rung in rungs]),
         repr((case.dynamic, case.tol, case.strides, case.wanted, bool(case.loss))),
@@ -38,7 +38,7 @@ def reduction_id(case: Case, rungs: Sequence[Rung]) -> str:
 
 
 def _stable_text(value: object) -> str:
-    """Return the value of a setting as text, the same in every process."""
+    """Return the value of a setting as text that is the same in every process."""
     return getattr(value, "__qualname__", "") or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
@@ -47,7 +47,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _file_of(thing: object) -> str:
+def _source_file_text(thing: object) -> str:
     """Return the text of the file that defines a class or function; "" if there is none."""
     with suppress(TypeError, OSError):
         return Path(inspect.getfile(thing)).read_text(errors="replace")  # type: ignore[arg-type]

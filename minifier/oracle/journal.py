@@ -13,10 +13,11 @@ from fullgraph.compiler.errors import FullgraphError
 
 
 class Journal:
-    """Answers of the oracle by key, each written to the file before it is used.
+    """File of the oracle's answers by key, each written before the answer is used.
 
-    Only answers are kept: reducers are deterministic, so with the same answers they reach the same
-    candidates. A line that was cut short when the process was killed is skipped.
+    A run that resumes needs only the answers: reducers are deterministic, so with the same answers
+    they reach the same candidates. A line that was cut short when the process was killed is
+    skipped.
     """
 
     def __init__(self, path: Path, work: str) -> None:

@@ -148,14 +148,14 @@ class Oracle:
 
 
 def _completed(answer: T) -> Future[T]:
-    """Return a completed future."""
+    """Return a future that already has the result `answer`."""
     future: Future[T] = Future()
     future.set_result(answer)
     return future
 
 
 def _map_future(future: Future[S], function: Callable[[S], T]) -> Future[T]:
-    """Return the future of `function(value)` for the value of another future."""
+    """Return a future that gets `function(value)` when `future` gets its value."""
     following: Future[T] = Future()
 
     def settle(done: Future[S]) -> None:

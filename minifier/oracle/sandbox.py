@@ -42,7 +42,7 @@ _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileN
 
 
 class Sandbox:
-    """Runs each candidate in a forked child."""
+    """Runs each candidate in a forked child, with limits on time and memory."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ _OF_A_THREAD = ("grad mode", "autocast")
 
 @dataclass(frozen=True)
 class _CandidateJob:
-    """Job of a child process that runs a candidate, see `Sandbox.begin`."""
+    """What a child process does: run one candidate and emit the outcome of each rung."""
 
     candidate: Candidate
     modes: Modes
@@ -210,7 +210,7 @@ _EXITS = ("SystemExit", "KeyboardInterrupt")
 
 
 def _complete(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> None:
-    """Wait for a child, and complete the future with the report on its candidate."""
+    """Wait for a child by calling `wait`, and set the result of the future `report`."""
     try:
         report.set_result(_make_report(wait()))
     except BaseException as error:
@@ -218,7 +218,7 @@ def _complete(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> N
 
 
 def _make_report(outcome: JobOutcome[None]) -> Report:
-    """Return the report on a candidate whose child process has ended."""
+    """Return the report on a candidate, from the outcome of the child process that ran it."""
     ends = tuple(m for m in outcome.messages if isinstance(m, RungOutcome))
     applied = tuple(m for m in outcome.messages if isinstance(m, str))
     broken = next((why for end in ends if (why := _machine_problem(end.failure))), "")
@@ -238,7 +238,7 @@ def _make_report(outcome: JobOutcome[None]) -> Report:
 
 
 def _classify_end(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:
-    """Return the kind, signature and message for a child that was killed or died."""
+    """Return (kind, signature, message) of the failure of a child that was killed or died."""
     if outcome.status == "signal":
         name = outcome.signal or "a signal"
         return Kind.CRASH, (name,), f"the process died of {name}"
@@ -248,9 +248,9 @@ def _classify_end(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str
 
 
 def _machine_problem(failure: Failure | None) -> str:
-    """Return a sentence on the machine's fault behind a failure: no compiler, a full disk.
+    """Return a sentence if the machine caused a failure: it has no compiler, or a full disk.
 
-    "" if the machine is not at fault.
+    "" if the machine did not.
     """
     if failure is None or failure.kind is not Kind.EXCEPTION:
         return ""

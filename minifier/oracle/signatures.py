@@ -70,5 +70,5 @@ def strip_qualifiers(text: str) -> str:
 
 
 def _keep_library(match: re.Match[str]) -> str:
-    """Return the matched qualifier if it is a library's; "" otherwise."""
+    """Return the matched qualifier, such as "torch.", if it is a library's; "" otherwise."""
     return match.group() if match.group().partition(".")[0] in _LIBRARIES else ""
