@@ -106,7 +106,10 @@ def _count_runs(evidence: Evidence) -> Iterator[tuple[str, int]]:
 
 
 def _collect_notes(evidence: Evidence) -> list[Note]:
-    """Return the notes of all steps in order; no sentence on unrestored state comes twice."""
+    """Return the notes of all runs that the explanation needed, in the order of the runs.
+
+    A note that some state could not be restored is given once, however many runs report it.
+    """
     notes = list(evidence.notes)
 
     def add_unrestored(*steps: Iterable[str]) -> None:
@@ -144,9 +147,9 @@ def _find_crashes(evidence: Evidence) -> Iterator[Crash]:
 def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[Crash]:
     """Yield the crashes in a trace: compile failures, an exception, an early end of the process.
 
-    The exception is a crash only if there are no compile failures, and if neither a recompile limit
-    nor a graph break under `fullgraph=True` raised it. `mode` is "default" or "fullgraph".
-    `function` is the place that is given for an early end.
+    An exception is left out if there are compile failures, or if a recompile limit or a graph break
+    under `fullgraph=True` raised it. `mode` is "default" or "fullgraph". If the process ended
+    early, `function` is given as the place of the crash.
     """
     failures = trace.recording.failures
     for failure in failures:
@@ -170,17 +173,17 @@ def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[
 
 
 def _describe_end(crash: str) -> str:
-    """Return the message for a process that crashed; `crash` is a signal or an error."""
+    """Return "The process was ended by SIGSEGV." for "SIGSEGV", and any other error unchanged."""
     if crash.startswith("SIG"):
         return f"The process was ended by {crash}."
     return crash
 
 
 def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
-    """Return a compile failure as a crash, with a special conclusion in two cases.
+    """Return a compile failure as a `Crash`; `mode` is "default" or "fullgraph".
 
-    The cases are an operator that fails on fake tensors and an exception that the user's code
-    handles.
+    In two cases the crash has a conclusion of its own: an operator works in eager but fails on fake
+    tensors, or the user's code catches the exception.
     """
     position = failure.stack[-1] if failure.stack else failure.frame
     message = failure.message.strip().partition("\n")[0]
@@ -229,7 +232,7 @@ def _describe_graphs(recording: Recording, causes: tuple[Cause, ...]) -> tuple[G
 
 
 def _find_fallbacks(recording: Recording) -> Iterator[Fallback]:
-    """Yield the frames that run in eager because of a recompile limit or because of a skip."""
+    """Yield the frames that run in eager: they hit a recompile limit, or Dynamo skipped them."""
     seen = set()
     for event in recording.breaks:
         if event.gb_type == RECOMPILE_LIMIT and event.frame not in seen:
@@ -262,7 +265,10 @@ def _note_syncs(causes: tuple[Cause, ...]) -> Iterator[Note]:
 
 
 def _compile_seconds(recording: Recording) -> tuple[tuple[str, float], ...]:
-    """Return the compile time by stage in seconds, each without the stages that it calls."""
+    """Return compile seconds by stage: ("Dynamo", 1.2), ("AOTAutograd", 0.3), ("Inductor", 4.0).
+
+    The time of a stage does not include the stages that it calls.
+    """
     dynamo, aot, inductor = (
         sum(getattr(t, name) or 0.0 for t in recording.timings)
         for name in ("dynamo", "aot_autograd", "backend")
@@ -272,9 +278,11 @@ def _compile_seconds(recording: Recording) -> tuple[tuple[str, float], ...]:
 
 
 def explain_silence(target: object, trace: Trace, function: Position | None) -> Fallback | None:
-    """Return why no part of `target` was compiled; None if a part of it was.
+    """Return why Dynamo compiled no part of `target`; None if there is nothing to explain.
 
-    Also None if a recorded skip says why, or if Dynamo found no tensor operation.
+    It is None if the trace has a graph, a break, a failure or a crash, if it says why Dynamo
+    skipped a frame, or if Dynamo found no tensor operation. `function` is where `target` is
+    defined.
     """
     recording = trace.recording
     if recording.graphs or recording.breaks or recording.failures or trace.crash:

@@ -22,7 +22,7 @@ SECONDS = 5.0
 
 @dataclass(frozen=True)
 class TimingOutcome:
-    """The outcome of timing a program."""
+    """Times of a program, or the reason why it could not be timed."""
 
     measurement: Measurement | None
     error: str | None = None

@@ -123,7 +123,10 @@ def make_observation_job(program: Program, evidence: Evidence) -> IsolatedJob[Ob
 
 
 def with_eager_run(evidence: Evidence, program: Program, outcome: JobOutcome[object]) -> Evidence:
-    """Return `evidence` with the outcome of an eager run added."""
+    """Return `evidence` with the values of an eager run, or with the reason why the run failed.
+
+    `outcome` is what the job of `make_observation_job` returned.
+    """
     values = outcome.value if isinstance(outcome.value, Observations) else Observations()
     eager = EagerRun(
         values,

@@ -144,8 +144,10 @@ def explanations(
 ) -> Iterator[Explanation]:
     """Yield explanations of `program`, each with more evidence; the last one is `complete`.
 
-    `seconds` limits the wall time of the search for hidden causes, `limit` that of all runs
-    together. With `device`, causes hold an estimate of what joining their graphs saves on it.
+    With `unmask`, hidden causes are searched for, within `rounds` and `seconds`. `limit` is the
+    seconds for all runs together, None for no limit. `measure` times eager against compiled. With
+    `device`, such as "a100", each cause has an estimate of what joining the graphs on both sides of
+    it would save.
     """
     clock = _Clock(limit)
     with index_live_functions():
@@ -223,7 +225,8 @@ class _Clock:
 def trace_default_mode(program: Program, clock: _Clock, *, operators: bool = False) -> Evidence:
     """Trace `program` in default mode; if that fails, test whether it also fails in eager.
 
-    With `operators`, the operators of the graphs before and after a break are recorded, too.
+    `clock` limits the time of both runs. With `operators`, the operators of the graphs before and
+    after a break are recorded, too.
     """
     preload_dynamo()
     function = _position_of(program.target)
@@ -247,9 +250,10 @@ def trace_default_mode(program: Program, clock: _Clock, *, operators: bool = Fal
 def trace_fullgraph_mode(
     program: Program, evidence: Evidence, seconds: float | None = None
 ) -> Evidence:
-    """Return `evidence` with the causes under `fullgraph=True`, and eager values if missing.
+    """Return `evidence` with the breaks under `fullgraph=True`, and eager values if it has none.
 
-    The runs take place at the same time where each has a forked child.
+    The program runs two or three times, in parallel if a fork is safe. Each run is stopped after
+    `seconds`; None means no limit.
     """
     preload_dynamic_shapes()
     _find_functions(evidence)
@@ -262,12 +266,12 @@ def trace_fullgraph_mode(
 
 
 def _find_functions(evidence: Evidence) -> None:
-    """Find the live functions at the causes before forking, so that no child has to."""
+    """Find the live functions in the files of the causes; children forked later need not search."""
     find_live_functions(place.file for place in break_places(evidence))
 
 
 def _traces_to_unmask(evidence: Evidence) -> dict[ModeName, Trace]:
-    """Return the traces whose breaks may hide others, by mode."""
+    """Return, by mode, the traces in which a break may hide further breaks."""
     traces: dict[ModeName, Trace] = {"default": evidence.default}
     if evidence.capture is not None and not evidence.works_under_fullgraph:
         traces["fullgraph"] = evidence.capture

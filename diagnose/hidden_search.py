@@ -85,7 +85,11 @@ def _combine_stops(earlier: str, later: str) -> str:
 def _run_request(
     program: Program, mode: ModeName, unrestored: dict[str, None], request: UnmaskRequest
 ) -> UnmaskResult:
-    """Run `request` in isolation; add sentences on what could not be restored to `unrestored`."""
+    """Trace the program with the replacements of `request`, in isolation; return the result.
+
+    If the run fails, the result holds only `error`. A sentence on each state that could not be
+    restored is added to `unrestored` as a key.
+    """
 
     def trace_request(in_process: bool) -> UnmaskResult:
         """Trace the program with the replacements of `request`."""

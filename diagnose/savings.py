@@ -36,7 +36,11 @@ def add_estimates(causes: Iterable[Cause], savings: tuple[Saving | None, ...]) -
 
 
 def _saving_of(cause: Cause, savings: tuple[Saving | None, ...]) -> Saving | None:
-    """Return the saving of the graphs that ended at a cause, each joined with the next one."""
+    """Return what is saved if each graph that ended at `cause` is joined with the next graph.
+
+    `savings` holds the saving of joining graph 1 with graph 2, then graph 2 with graph 3, and so
+    on. Return None if no saving is known for this cause.
+    """
     found = [
         saving
         for number, saving in enumerate(savings, 1)

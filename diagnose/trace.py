@@ -98,7 +98,7 @@ def make_trace_job(
 
 
 def trace_of(outcome: JobOutcome[object]) -> Trace:
-    """Return a job's trace, or the events received before its process ended early."""
+    """Return the trace that a job returned; if it ended early, the events until then as a trace."""
     if isinstance(outcome.value, Trace):
         return replace(outcome.value, output=outcome.output, unrestored=outcome.unrestored)
     events = tuple(message for message in outcome.messages if isinstance(message, Event))
@@ -112,10 +112,10 @@ def trace_of(outcome: JobOutcome[object]) -> Trace:
 
 
 def isolate(program: Program, job: IsolatedJob[T], seconds: float | None = None) -> JobOutcome[T]:
-    """Run `job` in isolation: in a forked child where a fork is safe.
+    """Run `job` so that nothing it changes remains: in a forked child where a fork is safe.
 
-    The job gets a function to which it passes events, and whether it runs in the user's process. It
-    is stopped after `seconds`.
+    It is called as `job(emit, in_process)`: it passes its events to `emit`, and `in_process` says
+    whether it runs in the user's process. It is stopped after `seconds`; None means no limit.
     """
     objects = program.objects()
     process, _ = choose_process(objects)
@@ -126,7 +126,10 @@ def isolate(program: Program, job: IsolatedJob[T], seconds: float | None = None)
 def isolate_together(
     program: Program, jobs: Sequence[IsolatedJob[object]], seconds: float | None = None
 ) -> list[JobOutcome[object]]:
-    """Run each job as `isolate` does, at the same time where a fork is safe."""
+    """Run each job so that nothing it changes remains; in parallel children if a fork is safe.
+
+    Each job is stopped after `seconds`; None means no limit.
+    """
     objects = program.objects()
     process, _ = choose_process(objects)
     runs = [_bind_process(job, process) for job in jobs]
@@ -134,7 +137,10 @@ def isolate_together(
 
 
 def _bind_process(job: IsolatedJob[T], process: JobProcess) -> Callable[[Emit], T]:
-    """Return `job` with its second argument set: whether `process` is the user's own."""
+    """Return `job` as a function of its first argument alone, the function that gets events.
+
+    The second argument is fixed: whether `process` is the user's own.
+    """
     return lambda emit: job(emit, process == "process")
 
 
@@ -156,7 +162,9 @@ def trace_here(
 ) -> Trace:
     """Compile and call `program` in this process; pass each event to `emit` as it happens.
 
-    The options are those of `make_trace_job`; `in_process` says that this is the user's process.
+    `fullgraph` compiles with `fullgraph=True`; `capture` records in default mode the breaks that
+    this would hit; `operators` records the operators of the graphs at a break. `in_process` says
+    whether this is the user's process.
     """
     calls: list[int] = []
     raised = None
@@ -191,7 +199,7 @@ def _describe_error(error: BaseException) -> RaisedError:
 
 
 def _module_numbers(target: object) -> dict[str, object]:
-    """Return the Python numbers of a module and its submodules, by dotted name."""
+    """Return the Python numbers of a module and its submodules: {"layers.0.step": 3}."""
     if not isinstance(target, torch.nn.Module):
         return {}
     return {

@@ -77,7 +77,10 @@ def _describe_breaks(explanation: ExplanationData) -> str:
 
 
 def _describe_search(explanation: ExplanationData) -> str:
-    """Return the result of the search for hidden causes, ", none hidden"; "" if it is unknown."""
+    """Return ", 2 more hidden" or ", none hidden" after the search for hidden causes.
+
+    Return "" if the search found none so far and is not finished, or could not look everywhere.
+    """
     hidden = sum(cause.hidden for cause in explanation.causes)
     found = f", {hidden:,} more hidden" if hidden else ""
     if not explanation.complete:
@@ -91,7 +94,10 @@ def _describe_search(explanation: ExplanationData) -> str:
 
 
 def _describe_fullgraph(explanation: ExplanationData) -> str:
-    """Return what `fullgraph=True` does; "" if that is not known yet."""
+    """Return what `fullgraph=True` does: "fullgraph=True raises at C1 and C2".
+
+    Return "" if that is not known yet.
+    """
     if explanation.fullgraph.ok is None:
         return (
             "fullgraph=True was not tried"

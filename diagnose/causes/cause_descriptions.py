@@ -39,10 +39,10 @@ def _describe_cause(
     graphs: Sequence[Graph],
     values: Observations,
 ) -> Cause:
-    """Describe a group of breaks as the cause `id`: expression, message, advice, graphs.
+    """Return the `Cause` that describes a group of breaks; `id` becomes its id.
 
-    `ids` holds the ids of all causes by the spans of their expressions. `graphs` and `values` are
-    those of `describe_causes`.
+    `ids` holds the id of each cause by the span of its expression. `graphs` are the graphs that
+    default mode compiled; `values` are the values that expressions had in eager.
     """
     brk, place, hidden = group.first, group.place, group.hidden
     seen = values.at(place)
@@ -93,7 +93,7 @@ def module_range(paths: Iterable[str]) -> str | None:
 
 
 def _format_ranges(numbers: list[int]) -> str:
-    """Write numbers as "1..3, 7"."""
+    """Return "1..3, 7" for [1, 2, 3, 7]."""
     runs: list[list[int]] = []
     for n in sorted(set(numbers)):
         if runs and n == runs[-1][-1] + 1:
@@ -109,10 +109,10 @@ def _numeric_key(path: str) -> list[tuple[int, str]]:
 
 
 def _worst_fate(group: BreakGroup) -> str:
-    """Return the worst fate of a frame that the group broke.
+    """Return the worst that these breaks did to a frame: "resumed", "prefix" or "skipped".
 
-    The fates, best first, are "resumed", "prefix" and "skipped"; "raised" is returned as "resumed".
-    Besides the breaks of the group, its consequences in the same frames count.
+    These are values of `Fate`, the least bad first; `Fate.RAISED` counts as "resumed". Consequences
+    of the group count, too, if they are in one of its frames.
     """
     frames = {(brk.frame.file, brk.frame.function) for brk in group.breaks}
     inside = [b for b in group.consequences if (b.frame.file, b.frame.function) in frames]
@@ -121,7 +121,7 @@ def _worst_fate(group: BreakGroup) -> str:
 
 
 def _describe_consequences(group: BreakGroup) -> tuple[str, ...]:
-    """Return a sentence on each break that exists only because of this group's cause."""
+    """Return one sentence on each break that would not exist without this group's cause."""
     sentences = []
     for brk in group.consequences:
         what, why = f"`{brk.frame.function}` at line {brk.frame.line}", "its caller ran eager"

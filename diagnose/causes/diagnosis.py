@@ -58,7 +58,11 @@ def diagnose(
 
 
 def _usage(brk: Break, place: Position, value: str | None, expression: str | None) -> Usage:
-    """Return the facts about the code around `place` on which category and advice depend."""
+    """Return the facts about the code at `place` that decide a break's category and advice.
+
+    `value` describes the value that the expression had in eager, None if unknown. `expression` is
+    its source code; None means to read it from the file.
+    """
     text = expression_at(place) if expression is None else expression
     context = "\n".join((brk.gb_type, brk.context, brk.explanation))
     above = tuple(expression_at(caller) for caller in calling_positions(brk)[1:])

@@ -66,7 +66,10 @@ class BreakGroup:
 
 
 def reason_of(brk: Break) -> Reason:
-    """Return the key by which breaks are grouped into causes."""
+    """Return the break's reason: its `gb_type` and the span of its place.
+
+    Breaks with equal reasons have one cause.
+    """
     return brk.gb_type, place_of(brk).span
 
 
@@ -163,8 +166,9 @@ def fold_consequences(groups: Sequence[BreakGroup]) -> list[BreakGroup]:
 def relate_causes(recording: Recording, function: Position | None = None) -> nx.DiGraph:
     """Relate the causes, frames and compiled graphs of one recording in a directed graph.
 
-    Its nodes are ("cause", reason), ("frame", file, line, name) and ("graph", index). The reason is
-    that of `reason_of`. The attribute `breaks` of a cause lists its breaks. Edges lead from
+    Its nodes are ("cause", reason), ("frame", file, line, name) and ("graph", index). A reason
+    is a `gb_type` and the span of a place. The attribute `breaks` of a cause lists its breaks.
+    Edges lead from
     - a cause to each frame that it broke,
     - a frame to each graph that was compiled from it,
     - a cause to each graph that ended at it,
@@ -230,7 +234,7 @@ def _shown_place(brk: Break, function: Position | None) -> Position:
 
 
 def _lies_within(inner: Position, outer: Position) -> bool:
-    """Return whether `inner` is a smaller span within `outer`, in the same file."""
+    """Return whether `inner` is a part of `outer`, as `x` is of `f(x)`; False if they are equal."""
     if inner.file != outer.file or None in (inner.column, outer.column, outer.end_column):
         return False
     start, end = (inner.line, inner.column), (inner.end_line, inner.end_column)

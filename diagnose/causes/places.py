@@ -31,9 +31,9 @@ def calling_positions(brk: Break) -> tuple[Position, ...]:
 
 
 def exact_manager(position: Position) -> Position:
-    """Narrow the position of a `with` to its context manager, if it has only one.
+    """Narrow the position of the statement `with f():` to its context manager, `f()`.
 
-    Return any other position unchanged.
+    Any other position, and a `with` of several context managers, is returned unchanged.
     """
     managers = context_managers_at(position)
     return managers[0] if len(managers) == 1 else position
@@ -68,7 +68,7 @@ def statement_of(brk: Break) -> str:
 
 
 def is_handled(place: Position) -> bool:
-    """Return whether the function at `place` handles exceptions that are raised there."""
+    """Return whether a `try` in the same function catches exceptions raised at `place`."""
     file = read_source(place.file)
     statement = None if file is None else file.statement_at(place.line)
     if file is None or statement is None:

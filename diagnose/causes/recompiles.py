@@ -49,7 +49,10 @@ def _key_of(event: Recompile) -> tuple[str, ...]:
 def _describe_recompiles(
     events: list[Recompile], compile_seconds: Mapping[str, float | None]
 ) -> RecompileInfo:
-    """Describe the recompiles of one entry; `compile_seconds` is keyed by compile id."""
+    """Return all recompiles that one changing value caused as one `RecompileInfo`.
+
+    `compile_seconds` holds the compile time by compile id; None if it is unknown.
+    """
     frame = events[0].frame
     guards = tuple(dict.fromkeys(event.guards[0] for event in events if event.guards))
     described = [describe_guard(guard) for guard in guards]
@@ -79,8 +82,9 @@ def _describe_recompiles(
 def _place_of(root: Root, positions: Iterable[Position], frame: Position) -> Position | None:
     """Return where user code reads the changed value `root`; None if no user code does.
 
-    This is the first of `positions` that is in user code, else `frame` if it is. If the line
-    contains the name of the value, the place is narrowed to the name.
+    `positions` are the lines that installed the failed guard, `frame` is the recompiled function.
+    The first of these that is user code is returned, narrowed to the value's name if its line has
+    it.
     """
     place = next((p for p in (*positions, frame) if is_user_code(p.file)), None)
     source = read_source(place.file) if place is not None else None

@@ -27,19 +27,23 @@ def text(content: str, style: str = "") -> Text:
 
 
 def colour_of(cause: Cause) -> str:
-    """Return yellow where the frame resumes, red where it does not."""
+    """Return "yellow" if the frame resumes after the break, else "red"."""
     return "yellow" if cause.frame == "resumed" else "red"
 
 
-def draw_cause(cause: Cause, tried: bool = True) -> RenderableType:
-    """Return a cause with all details; `tried` says whether `fullgraph=True` was tried."""
-    return Group(*_block_parts(cause, tried))
+def draw_cause(cause: Cause, fullgraph_tried: bool = True) -> RenderableType:
+    """Return all details of a cause, to be printed.
+
+    `fullgraph_tried`: whether the program was also compiled with `fullgraph=True`. If it was not,
+    the report does not say whether the cause exists in that mode.
+    """
+    return Group(*_block_parts(cause, fullgraph_tried))
 
 
-def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
-    """Yield the heading of a cause, its source, message and edits or advice.
+def _block_parts(cause: Cause, fullgraph_tried: bool) -> Iterator[RenderableType]:
+    """Yield the heading of a cause, its source, its message, and its edits or advice.
 
-    `tried` is that of `draw_cause`.
+    `fullgraph_tried`: whether the program was also compiled with `fullgraph=True`.
     """
     title = Text.assemble(
         text(cause.id, f"bold {colour_of(cause)}"), text(f" · {cause.category}", "bold")
@@ -49,7 +53,7 @@ def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
     yield Rule(title, align="left", style="dim")
     where = wording.format_position(cause.position)
     yield text(f"{where} · {cause.module_path}" if cause.module_path else where, "cyan")
-    yield text(" · ".join(wording.describe_facts(cause, tried)), "dim")
+    yield text(" · ".join(wording.describe_facts(cause, fullgraph_tried)), "dim")
     yield Padding(SourceView(cause), (1, 0))
     yield text(cause.message)
     if cause.detail and cause.detail != cause.message:
@@ -63,7 +67,10 @@ def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
 
 
 def _link_gb_id(cause: Cause) -> Text:
-    """Return the id of the break, linked to its page."""
+    """Return the id of the break, such as "GB0170", as a hyperlink to the page about it.
+
+    Without such a page, the id is plain text.
+    """
     shown = text(cause.gb_id or "", "dim")
     if wording.link_of(cause):
         shown.stylize(Style(link=wording.link_of(cause)))
@@ -111,7 +118,10 @@ def _other_edits(cause: Cause, best: Edit) -> Iterator[Text]:
 
 
 def tips(advice: Sequence[Advice]) -> list[RenderableType]:
-    """Return the advice with its caveats, changes of code first; [] if there is none."""
+    """Return lines to print for `advice`, with its caveats; changes of code come first.
+
+    The list is empty if there is no advice.
+    """
     rows: list[RenderableType] = []
     for number, one in enumerate(wording.rank_advice(advice)):
         rows.append(Text.assemble(text("Or " if number else "Try ", "bold"), text(one.text)))

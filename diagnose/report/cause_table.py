@@ -104,10 +104,10 @@ def _cut_front(cell: str, room: int) -> str:
 
 
 def _remedy_lines(remedy: RowRemedy, width: int, row_count: int) -> list[RenderableType]:
-    """Draw a remedy and its rule in at most two lines.
+    """Return the remedy and its rule as at most two lines to print.
 
-    If the table has few rows (`row_count`), code of more lines is drawn whole where it fits
-    `width`.
+    In a table of few rows (`row_count`), a remedy of several lines of code is printed whole if no
+    line is wider than `width` columns.
     """
     indent = _indent(width)
     label, style = f"{remedy.label}: ", "green" if remedy.is_code else ""
@@ -124,7 +124,10 @@ def _remedy_lines(remedy: RowRemedy, width: int, row_count: int) -> list[Rendera
 
 
 def _condition_line(remedy: RowRemedy, width: int, row_count: int) -> list[RenderableType]:
-    """Draw the condition of an edit as one line; [] without one or if `row_count` is large."""
+    """Return the condition of an edit as a line to print: "only if nobody needs this output".
+
+    The list is empty if the edit has no condition, or if the table has many rows (`row_count`).
+    """
     if not remedy.condition or row_count > _FEW_ROWS:
         return []
     indent = _indent(width)
@@ -133,7 +136,10 @@ def _condition_line(remedy: RowRemedy, width: int, row_count: int) -> list[Rende
 
 
 def _indent(width: int) -> int:
-    """Return the indentation of the lines below the first of a row, in columns."""
+    """Return by how many columns to indent the second and later lines of a table row.
+
+    `width` is that of the whole table, in columns.
+    """
     return 4 if width >= _NARROW else min(2, max(0, width - 8))
 
 

@@ -71,7 +71,7 @@ def _to_plain(value: object) -> Any:
 
 
 def _nest_position(cause: dict[str, Any]) -> dict[str, Any]:
-    """Return a saved cause with the fields of its position also nested in "position"."""
+    """Return a saved cause with "position": a dict of its fields "file", "line", "column", …."""
     return {**cause, "position": {name: cause[name] for name in _PLACE}}
 
 

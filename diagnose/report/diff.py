@@ -82,7 +82,7 @@ def diff(
 
 
 def _pair_causes(old: tuple[Cause, ...], new: tuple[Cause, ...]) -> list[tuple[int, int]]:
-    """Return the pairs (index into `new`, index into `old`) of equal causes."""
+    """Return (index into `new`, index into `old`) for each cause that is in both."""
     places: dict[Key, list[int]] = defaultdict(list)
     for i, cause in enumerate(old):
         places[_cause_key(cause)].append(i)
@@ -111,8 +111,8 @@ def _cause_key(cause: Cause) -> Key:
 def _cause_distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
     """Return a sort key that is smaller the more alike two causes are.
 
-    It holds whether their reasons differ, how many of the lines around them differ, and by how many
-    lines they lie apart.
+    It consists of: whether Dynamo's reasons differ, how many source lines only one of them shows,
+    and the difference of their line numbers.
     """
     lines = {text.strip() for _, text in one.source}
     others = {text.strip() for _, text in other.source}
@@ -121,7 +121,10 @@ def _cause_distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
 
 
 def _caveats(before: ExplanationData, after: ExplanationData) -> tuple[str, ...]:
-    """Return sentences on why a cause may wrongly seem new or gone."""
+    """Return sentences on why a cause may wrongly seem new or gone.
+
+    One reason is that an explanation was not finished, another that torch or the backend differs.
+    """
     sentences = []
     for name, explanation in (("older", before), ("newer", after)):
         if explanation.error is not None or not explanation.complete:

@@ -22,10 +22,10 @@ class DiffLine:
 
 
 def diff_lines(edit: Edit, cause: Cause) -> tuple[DiffLine, ...]:
-    """Return the lines of the diff of `edit` that the report of `cause` shows.
+    """Return the lines of the diff of `edit`, as the report of `cause` shows them.
 
-    The report shows the lines of `cause` above the diff. A change of other lines is therefore shown
-    with one more line on each side.
+    The report shows the lines of `cause` above the diff. Where the edit changes other lines, the
+    diff has one unchanged line before and after them.
     """
     position = cause.position
     lines = range(position.line, (position.end_line or position.line) + 1)
@@ -48,7 +48,7 @@ def _dedent_lines(lines: list[DiffLine]) -> tuple[DiffLine, ...]:
 
 
 def _parse_hunks(edit: Edit) -> list[list[DiffLine]]:
-    """Return the hunks of an edit's diff as numbered lines."""
+    """Return the lines of each hunk of an edit's diff, with their line numbers."""
     hunks: list[list[DiffLine]] = []
     number = 0
     for line in edit.diff.split("\n"):
@@ -64,9 +64,10 @@ def _parse_hunks(edit: Edit) -> list[list[DiffLine]]:
 
 
 def _changed_lines(hunk: list[DiffLine], shown_above: range) -> list[DiffLine]:
-    """Return a hunk's changed lines, with a line of context on each side if it is needed.
+    """Return the changed lines of a hunk, and one unchanged line before and after each change.
 
-    It is not needed if a changed line has one of the line numbers in `shown_above`.
+    `shown_above` are the line numbers that the report has already shown: if the hunk changes one of
+    them, the unchanged lines are left out.
     """
     changed = [i for i, line in enumerate(hunk) if line.sign != " "]
     around = 0 if any(hunk[i].number in shown_above for i in changed) else 1

@@ -14,7 +14,10 @@ from fullgraph.diagnose.report.wording import count, format_position, is_library
 
 
 def order_causes(causes: tuple[Cause, ...]) -> tuple[tuple[Cause, int], ...]:
-    """Return every cause with its nesting depth, followed by the causes hidden behind it."""
+    """Return each cause with its depth; the causes hidden behind it follow it.
+
+    A cause has depth 0 if no other hides it, else one more than the cause that hides it.
+    """
     ids = {cause.id for cause in causes}
     behind: dict[str, list[Cause]] = {}
     for cause in causes:
@@ -66,7 +69,11 @@ def graph_strips(explanation: ExplanationData, most: int = 60) -> tuple[Strip, .
 def _strip_pieces(
     graphs: list[GraphInfo], causes: tuple[Cause, ...], by_id: dict[str, Cause]
 ) -> Iterator[GraphInfo | Cause]:
-    """Yield graphs and the causes between them, in program order."""
+    """Yield the graphs, each followed by the cause that ended it, in program order.
+
+    `by_id` finds this cause by its id. Those of `causes` that broke a frame before its first
+    operation ended no graph; they are yielded between the graphs.
+    """
     ending = {graph.ended_by for graph in graphs}
     # A frame skipped before its first op ends no graph; it is placed in program order.
     alone = [

@@ -41,7 +41,7 @@ def source_lines(cause: Cause, around: int = 1) -> tuple[Line, ...]:
 
 
 def _mark_line(cause: Cause, number: int, raw: str) -> Line:
-    """Return a source line with the columns that a cause covers."""
+    """Return line `number`, whose text is `raw`, with the columns of the expression of `cause`."""
     position = cause.position
     last = max(position.line, position.end_line or position.line)
     hit = position.line <= number <= last
@@ -60,7 +60,10 @@ def _mark_line(cause: Cause, number: int, raw: str) -> Line:
 
 
 def _end_of_expression(cause: Cause, raw: str, start: int) -> int:
-    """Return the offset in `raw`, the last line of the expression, at which it ends."""
+    """Return the offset at which the expression of `cause` ends in `raw`, its last line.
+
+    `start` is the offset in `raw` at which the expression, or its part in this line, begins.
+    """
     if cause.position.end_column is not None:
         return _count_characters(raw, cause.position.end_column)
     expression = cause.expression.partition("\n")[0].rstrip()
@@ -80,9 +83,9 @@ def _count_characters(raw: str, column: int) -> int:
 
 
 def _expand_tabs(raw: str) -> tuple[str, list[int]]:
-    """Return `raw` with tabs expanded, and where each of its characters is in the result.
+    """Return `raw` with tabs as spaces, and the new offset of each character and of the end.
 
-    The offsets end with the length of the result.
+    A tab, then "x", becomes four spaces, then "x", with the offsets [0, 4, 5].
     """
     text = ""
     offsets = []
@@ -96,7 +99,7 @@ def _expand_tabs(raw: str) -> tuple[str, list[int]]:
 
 
 def _dedent_line(line: Line, indent: int) -> Line:
-    """Return `line` without its first `indent` columns, and its mark that much to the left."""
+    """Return `line` without its first `indent` columns; the marked columns move with the text."""
     if line.start is None or line.end is None:
         return replace(line, text=line.text[indent:])
     start, end = max(0, line.start - indent), line.end - indent

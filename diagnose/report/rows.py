@@ -76,7 +76,10 @@ class Row:
 
 
 def cause_rows(explanation: ExplanationData) -> tuple[Row, ...]:
-    """Return the rows: skipped frames first, then by graphs ended and breaks, hidden last."""
+    """Return the rows of the table: skipped frames first, then causes that end many graphs.
+
+    Hidden causes come last. Causes that the same edit removes share a row.
+    """
     left = sorted(explanation.causes, key=_weight)
     rows = []
     while left:
@@ -103,7 +106,11 @@ def _mark_overlaps(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _weight(*causes: Cause) -> tuple[int, ...]:
-    """Return the sort key of a row: hidden, modes, fate, graphs ended, events."""
+    """Return the sort key of a row with these causes; the worst row comes first.
+
+    The key compares: hidden or not, in default mode or not, what happens to the frame, the number
+    of graphs ended, the number of breaks.
+    """
     return (
         min(cause.hidden for cause in causes),
         min("default" not in cause.modes for cause in causes),
@@ -114,7 +121,10 @@ def _weight(*causes: Cause) -> tuple[int, ...]:
 
 
 def best_edit(cause: Cause) -> Edit | None:
-    """Return the first edit that is ready to apply to code, else the first; None without edits."""
+    """Return the first edit that changes code and is more than an idea; None without edits.
+
+    If there is no such edit, return the first of all edits.
+    """
     ready = [edit for edit in cause.edits if edit.applicability != "display" and edit.diff]
     return next(iter((*ready, *cause.edits)), None)
 
@@ -182,7 +192,7 @@ def describe_edit(edit: Edit, cause: Cause) -> RowRemedy:
 
 
 def _describe_change(edit: Edit, cause: Cause) -> RowRemedy:
-    """Return the remedy for `edit`, still without its assumptions."""
+    """Return `edit` as a remedy; its assumptions are still missing."""
     new = [line for line in edit.after if line.strip() and not _IMPORT.match(line)]
     new = _join_header(new)
     last = cause.position.end_line or cause.position.line
@@ -234,7 +244,7 @@ def _span(lines: range) -> str:
 
 
 def _join_header(lines: list[str]) -> list[str]:
-    """Return a header such as `if` and its only statement as one line; other lines unchanged."""
+    """Return `["if x: return"]` for `["if x:", " return"]`; other lines unchanged."""
     if len(lines) == 2 and lines[0].endswith(":"):
         return [f"{lines[0]} {lines[1].strip()}"]
     return lines

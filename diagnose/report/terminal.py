@@ -44,7 +44,11 @@ _ASCII = str.maketrans("▇│─┊·…–×→▸µ", "#|-|..-x>>u")
 
 
 def plain(explanation: ExplanationData, verbose: bool = False, cause: str | None = None) -> str:
-    """Return `explanation` as text without colour, at most 80 columns wide."""
+    """Return the short report as text without colour, at most 80 columns wide.
+
+    With `verbose`, it holds all details of all causes. With `cause`, an id such as "C3", it is the
+    verdict and the details of that cause.
+    """
     return draw_plain(lambda console: render(explanation, console, verbose, cause))
 
 
@@ -124,7 +128,10 @@ def _no_such_cause(explanation: ExplanationData, cause: str) -> str:
 
 
 def _short_form(e: ExplanationData, console: Console) -> list[RenderableType]:
-    """Return the short form; if some rows of the table do not fit, a line says how many."""
+    """Return the parts of the short report: verdict, table of causes, one or two lines a fact.
+
+    If some rows of the table do not fit, a line says how many.
+    """
     head, rows, rest = list(_verdict_lines(e)), _table_rows(e, console), list(_short_sections(e))
     left = LINES - _height(console, head + rest) - 1
     drawn: list[RenderableType] = []
@@ -238,7 +245,7 @@ def _format_fact(title: str, place: str, message: str) -> Text:
 
 
 def _first_advice(advice: Sequence[Advice]) -> list[Text]:
-    """Return the best advice as a line; none without advice."""
+    """Return the best advice as one line to print, "try: …"; [] without advice."""
     best = [_on_one_line(one.text) for one in wording.rank_advice(advice)[:1]]
     return [Text.assemble(("    try: ", "dim"), text(one), overflow="fold") for one in best]
 

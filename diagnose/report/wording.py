@@ -88,12 +88,12 @@ def format_position(position: Position) -> str:
     return f"{where} in {position.function}" if position.function else where
 
 
-def describe_facts(cause: Cause, tried: bool = True) -> tuple[str, ...]:
+def describe_facts(cause: Cause, fullgraph_tried: bool = True) -> tuple[str, ...]:
     """Return short phrases about `cause`: "hit 3 times", "both modes".
 
-    `tried` is that of `describe_modes`.
+    `fullgraph_tried` says whether the program was also compiled with `fullgraph=True`.
     """
-    phrases = [describe_count(cause), describe_modes(cause, tried), describe_fate(cause)]
+    phrases = [describe_count(cause), describe_modes(cause, fullgraph_tried), describe_fate(cause)]
     if cause.ops_before is not None or cause.ops_after is not None:
         before = count_or_unknown(cause.ops_before, "op")
         phrases.append(f"{before} before, {_number_or_unknown(cause.ops_after)} after")
@@ -134,25 +134,30 @@ def describe_count(cause: Cause) -> str:
     return "hit once" if cause.events == 1 else f"hit {cause.events:,} times"
 
 
-def describe_modes(cause: Cause, tried: bool = True) -> str:
+def describe_modes(cause: Cause, fullgraph_tried: bool = True) -> str:
     """Return the modes in which the cause exists: "both modes", "default mode only".
 
-    `tried` says whether the program was also compiled with `fullgraph=True`. If it was not, that
-    mode is unknown, and " only" is left out.
+    `fullgraph_tried` says whether the program was also compiled with `fullgraph=True`. If it was
+    not, that mode is unknown, and " only" is left out.
     """
     both = len(set(cause.modes)) > 1
-    return _mode_names(cause.modes) + ("" if both or not (tried and cause.modes) else " only")
+    return _mode_names(cause.modes) + (
+        "" if both or not (fullgraph_tried and cause.modes) else " only"
+    )
 
 
 def _mode_names(modes: Sequence[str]) -> str:
-    """Return "both modes", or the names of the modes."""
+    """Return "both modes" for "default" and "fullgraph"; for one mode, its name in reports.
+
+    Return "an unknown mode" if `modes` is empty.
+    """
     if {"default", "fullgraph"} <= set(modes):
         return "both modes"
     return " and ".join(MODES.get(mode, mode) for mode in modes) or "an unknown mode"
 
 
 def describe_graph(info: GraphInfo) -> str:
-    """Return "G1 · 12 ops · net.py:11–12 · Net.forward"."""
+    """Return a graph's id, size, lines and function: "G1 · 12 ops · net.py:11–12 · Net.forward"."""
     parts = [info.id, count(info.ops, "op"), graph_lines(info), info.function]
     if info.splits > 1:
         parts.append(f"cut into {info.splits} by DDPOptimizer")
@@ -178,7 +183,7 @@ def graph_lines(info: GraphInfo) -> str:
 
 
 def rank_advice(advice: Sequence[Advice]) -> tuple[Advice, ...]:
-    """Return source changes first, then settings."""
+    """Return `advice`, changes of the source code first, then settings of the compiler."""
     return tuple(sorted(advice, key=lambda one: one.kind != "code"))
 
 
@@ -200,7 +205,7 @@ def mood_of(explanation: ExplanationData) -> str:
 
 
 def describe_setting(explanation: ExplanationData) -> str:
-    """Return "torch 2.13.0, backend eager"."""
+    """Return the version of torch and the backend: "torch 2.13.0, backend eager"."""
     backend = f", backend {explanation.backend}" if explanation.backend else ""
     return f"torch {explanation.torch.partition('+')[0]}{backend}"
 
@@ -239,7 +244,10 @@ def _is_said_elsewhere(note: Note, explanation: ExplanationData) -> bool:
 
 
 def first_guard(recompile: RecompileInfo) -> str:
-    """Return the message of a recompile; of many failed guards, the first and their number."""
+    """Return the message of a recompile; if many guards failed, only its first sentence.
+
+    The number of the other guards is then added: "4 more guards failed."
+    """
     first, dot, _ = recompile.message.partition(". ")
     if not dot or len(recompile.guards) < _MANY_GUARDS:
         return recompile.message
@@ -247,7 +255,7 @@ def first_guard(recompile: RecompileInfo) -> str:
 
 
 def recompile_place(recompile: RecompileInfo) -> str:
-    """Return the place of the value that changed; if it is unknown, that of the frame."""
+    """Return the place of the value that changed; if it is unknown, the place of the frame."""
     if recompile.where is not None:
         return format_position(recompile.where)
     return format_place(recompile.file, recompile.line)
@@ -295,7 +303,7 @@ def measurement_rows(explanation: ExplanationData) -> tuple[tuple[str, str], ...
 
 
 def _describe_speedup(m: Measurement) -> str:
-    """Return how much faster the compiled program is than eager."""
+    """Return ", 1.5 × as fast" or ", 1.2 × as slow" for compiled against eager; "" if unknown."""
     if not (m.eager > 0 and m.compiled > 0):
         return ""
     if m.compiled <= m.eager:
@@ -304,7 +312,10 @@ def _describe_speedup(m: Measurement) -> str:
 
 
 def first_and_last_lines(output: str, limit: int) -> str:
-    """Return the first and last lines of printed output, about `limit` in all."""
+    """Return printed output, cut to about `limit` lines: the first and the last ones.
+
+    A line "… 90 more lines …" replaces what is cut.
+    """
     lines = output.rstrip("\n").split("\n")
     if len(lines) <= limit:
         return "\n".join(lines)

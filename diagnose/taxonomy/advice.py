@@ -46,11 +46,10 @@ def advise(category: C, usage: Usage) -> tuple[Advice, ...]:
 
 
 def _with_remedy(category: C, usage: Usage, examples: list[Advice]) -> Iterator[Advice]:
-    """Yield the remedy for the construct, then those of `examples` that suit the construct.
+    """Yield the remedy that fits the user's code best, then those of `examples` that fit, too.
 
     If no remedy fits, yield all `examples`. If the remedy has an example of its own, the `examples`
-    that were tested follow it. If it has none, nothing follows, as `examples` are for other
-    constructs.
+    that were tested follow it. If it has none, nothing follows: `examples` are for other code.
     """
     found = find_remedy(REMEDIES.get(category, ()), usage)
     if found is None:

@@ -50,7 +50,8 @@ _BY_CALL = {
 def classify(brk: Break, usage: Usage, function: KnownFunction | None = None) -> C:
     """Return the category of a break.
 
-    `function` is the known function that the break is about; None if there is none.
+    `function` describes the function that Dynamo does not trace, if the break is about one; else
+    None.
     """
     expression, statement = usage.expression, usage.statement
     if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
@@ -83,7 +84,7 @@ def registers_hook(brk: Break) -> bool:
 
 
 def _calling_function(brk: Break) -> str:
-    """Return the name of the function that called the broken one; "" if unknown."""
+    """Return the name of the function that called the one with the break; "" if unknown."""
     return brk.stack[-2].function if len(brk.stack) > 1 else ""
 
 
@@ -110,7 +111,10 @@ def is_hook_handle(brk: Break) -> bool:
 
 
 def is_looked_up_early(brk: Break) -> bool:
-    """Return whether a method broke because Dynamo loaded it before a break in its arguments."""
+    """Return whether a method broke because Dynamo loaded it before a break in its arguments.
+
+    In `x.add(f(y))`, for example, Dynamo loads `x.add` first; then `f(y)` breaks the graph.
+    """
     return bool(re.search(r"module: <unknown module>, qualname: Tensor\.", brk.context))
 
 
@@ -149,9 +153,10 @@ def _classify_branch(brk: Break, expression: str, statement: str) -> C:
 
 
 def _is_fixed(explanation: str) -> bool:
-    """Return whether a condition depends on literals and attributes of the model alone.
+    """Return whether a condition depends on literals and attributes of the model, not on inputs.
 
-    Dynamo lists its steps as `name = operation(name, 1.5)` and `name: graph input (L_self_x)`.
+    `explanation` is Dynamo's, which lists the steps of the condition as `name = operation(name,
+    1.5)` and `name: graph input (L_self_x)`.
     """
     steps = dict(re.findall(r"^ *(\w+) = (\w+\(.*\))$", explanation, re.MULTILINE))
     kept = set(re.findall(r"^ *(\w+): graph input \(L_self_", explanation, re.MULTILINE))
@@ -160,7 +165,7 @@ def _is_fixed(explanation: str) -> bool:
 
 
 def _arguments_of(call: str) -> set[str]:
-    """Return the names among the arguments of a call."""
+    """Return the names in the arguments of a call: {"x", "y"} for "f(x, y + 1)"."""
     try:
         node = ast.parse(call, mode="eval").body
     except (SyntaxError, ValueError):

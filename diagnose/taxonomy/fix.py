@@ -43,10 +43,9 @@ def code(
 ) -> Fix:
     """Return advice to change the source as a `Fix`.
 
-    `text` is the advice, and `trap` is what can go wrong with it. `when` and `unless` are those of
-    `Fix`. `before` and `after` are an example: two programs, of which tests check in both modes
-    that the second has one break less and the same values. Without an example, the advice has no
-    `modes`.
+    `text` is the advice, `trap` what can go wrong with it. It is given for code that matches the
+    pattern `when` and not `unless`. `before` and `after` are an example: tests check that `after`
+    has one break less and the same values. Without an example, the advice has no `modes`.
     """
     modes = BOTH if after else ()
     return Fix(Advice(text, "code", before, after, trap, modes), when, unless)

@@ -182,7 +182,7 @@ def callee_of(expression: str) -> str:
 
 
 def named_in_context(context: str) -> str:
-    """Return the dotted name in a break's debug context; "" if it has none."""
+    """Return the dotted name in Dynamo's context of a break, "time.time"; "" if it has none."""
     for pattern in _CONTEXTS:
         if found := pattern.search(context):
             parts = found.groupdict()
@@ -197,11 +197,11 @@ def named_in_context(context: str) -> str:
 
 
 def find_known_function(brk: Break, expression: str) -> KnownFunction | None:
-    """Return the known function that a break is about; None if there is none.
+    """Return why Dynamo does not trace the function that broke the graph; None if unknown.
 
-    Tried in this order: the call in the user's expression, the library functions on the stack
-    from the outside in (`uuid.uuid4` before the `posix.urandom` that it calls), and the function
-    that Dynamo names.
+    The function is looked for in this order: the call in the user's expression, the library
+    functions on the stack from the outside in (`uuid.uuid4` before the `posix.urandom` that it
+    calls), and the function that Dynamo names.
     """
     on_stack = [_library_name(p.file, p.function) for p in brk.stack[1:]]
     for name in (callee_of(expression), *on_stack, named_in_context(brk.context)):

@@ -40,7 +40,10 @@ class Remedy:
 
 
 def find_remedy(remedies: Iterable[Remedy], usage: Usage) -> tuple[Remedy, str] | None:
-    """Return the first remedy that applies, with its sentence; None if none does."""
+    """Return the first remedy that applies to the code, and its sentence about this code.
+
+    Return None if none applies.
+    """
     found = ((remedy, remedy.sentence(usage)) for remedy in remedies)
     return next(((remedy, text) for remedy, text in found if text), None)
 

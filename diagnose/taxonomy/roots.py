@@ -68,7 +68,8 @@ def _named(kind: RootKind) -> Callable[[re.Match[str]], Root]:
 def _size(found: re.Match[str]) -> Root:
     """Return a changed size of a dimension as a `Root`.
 
-    Its key, which is equal in all frames, is the old size and the new size.
+    `found` is the match of the failed guard. The root's key is the old and the new size, so that
+    one changed size has one key in all frames.
     """
     name, dimension, old, new = found.groups()
     return Root(f"{name}.shape[{dimension}]", RootKind.SIZE, ("size", old, new))

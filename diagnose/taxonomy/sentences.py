@@ -106,7 +106,7 @@ def describe_break(
 ) -> str:
     """Return what broke as one sentence about the user's expression.
 
-    `function` is the known function that the break is about.
+    `function` says why Dynamo does not trace the function that broke; None if that is unknown.
     """
     expression = usage.expression
     if limit := describe_limit(brk):
@@ -167,7 +167,7 @@ _LOOKS = {
 
 
 def _describe_look(expression: str) -> str:
-    """Return as a clause why code that inspects an object or the program cannot be traced."""
+    """Return what untraceable code inspects, as a clause: "it looks at … an object's id"."""
     found = (why for pattern, why in _LOOKS.items() if re.search(pattern, expression))
     return next(found, "it looks at the running program or at an object's id")
 

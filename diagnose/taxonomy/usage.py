@@ -76,7 +76,10 @@ class Usage:
 
 
 def _loop_of(inside: list[ast.AST]) -> str:
-    """Return the innermost loop among the ancestors: "for", "while", "while True" or ""."""
+    """Return the kind of the innermost loop: "for", "while", "while True"; "" if there is none.
+
+    `inside` are the syntax nodes around an expression, up to its function.
+    """
     loop = next((one for one in inside if isinstance(one, _LOOPS)), None)
     if isinstance(loop, ast.While):
         endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
@@ -85,11 +88,11 @@ def _loop_of(inside: list[ast.AST]) -> str:
 
 
 def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> str:
-    """Return the value of `Usage.exit`, such as "break"; "" if there is none.
+    """Return how a branch on the expression ends: "break", "return", …; "" if there is none.
 
-    `statement` is the statement of the expression. `around` are the syntax nodes from the
-    expression outwards to its function; if the condition of `statement` is among them, its branches
-    are examined.
+    `statement` contains the expression. `around` are the syntax nodes from the expression outwards
+    to its function; the code branches on the expression if the condition of `statement` is one of
+    them. All results are listed at `Usage.exit`.
     """
     if isinstance(statement, ast.Assert) and statement.test in around:
         return "handled raise" if _is_handled(statement, around) else "raise"

@@ -110,7 +110,7 @@ def _container(usage: Usage) -> str:
 def _number(usage: Usage) -> str:
     """Return `self.k` for `torch.topk(x, self.k)`: the only non-literal argument after the first.
 
-    "" for other code, and if there are several.
+    Return "" for other code, and if there are several such arguments.
     """
     node = parse(usage.expression)
     if not isinstance(node, ast.Call):
@@ -129,13 +129,13 @@ def _filled(usage: Usage) -> str:
 
 
 def _count(usage: Usage) -> str:
-    """Return the last size in the description of the value, such as "3" of "i64[2, 3]"."""
+    """Return "3", the last size, for a value described as "i64[2, 3]"; "" if it has no size."""
     found = re.search(r"(\d+)\]\Z", usage.value or "")
     return found[1] if found else ""
 
 
 def _classes(usage: Usage) -> str:
-    """Return the call with its number of classes added: `one_hot(x, 5)`."""
+    """Return `one_hot(x, 5)` for `one_hot(x)` if the result had 5 classes; "" for other code."""
     node = parse(usage.expression)
     if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
         return ""
@@ -143,9 +143,9 @@ def _classes(usage: Usage) -> str:
 
 
 def _draw(usage: Usage) -> str:
-    """Return a call that draws a random number, `random.random()`, from the expression.
+    """Return the first call in the expression that draws a random number: `random.random()`.
 
-    "" if the expression has no such call.
+    Return "" if the expression has no such call.
     """
     found = re.search(r"(\w+\.)*(random|uniform|randint|randrange)\([^()]*\)", usage.expression)
     return found[0] if found else ""

@@ -39,9 +39,10 @@ class Replay:
 def replacement_edit(recorder: NodeRecorder, number: int, *, replay: bool = True) -> FunctionEdit:
     """Return the edit that replaces an expression by its recorded values.
 
-    A value that was always the same becomes a literal or a global. Values that differ become a
-    call of a `Replay`; without `replay`, the first one is used for all. `number` makes the names
-    of the globals unique. Raises NotReplaceable.
+    A value that was always the same becomes a literal or a global. If values differ, the code
+    returns them in order (a `Replay`), or always the first one without `replay`. `number` makes the
+    names of the globals unique. Raises NotReplaceable if the expression was not evaluated or is an
+    iterator.
     """
     if recorder.node.use is NodeUse.STORE:
         node_has_value = "=" in recorder.node.text and not recorder.node.text.startswith("del ")
@@ -92,9 +93,9 @@ def _as_used(recorder: NodeRecorder, value: object) -> object:
 def _distinct_values(
     values: Sequence[object], order: Sequence[int]
 ) -> tuple[list[object], list[int]]:
-    """Return `values` without repeats, and `order` as indices into the shorter list.
+    """Return `values` without repeats, and `order`, indices into `values`, for the shorter list.
 
-    `order` holds indices into `values`.
+    Values ["a", "a", "b"] in the order [0, 1, 2] become ["a", "b"] and [0, 0, 1].
     """
     distinct: list[object] = []
     index: dict[object, int] = {}
@@ -109,10 +110,10 @@ def _distinct_values(
 
 
 def spell_value(value: Any, name: str, objects: dict[str, object]) -> str:
-    """Return a value as Python source.
+    """Return source code that evaluates to a value: "[1, 2]" for a list.
 
-    Values without a literal are added to `objects` under names that begin with `name`. Containers
-    are written as displays, so that each evaluation makes a new one.
+    A value without a literal is added to `objects` under a name that begins with `name`; its code
+    is this name. A list, tuple or dict is written out, so that each evaluation makes a new one.
     """
     kind = type(value)
     if kind is float and not math.isfinite(value):

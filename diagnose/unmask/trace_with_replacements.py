@@ -88,10 +88,10 @@ class UnmaskResult:
 def trace_with_replacements(
     request: UnmaskRequest, run: Callable[[], object], trace: Callable[[], Recording]
 ) -> UnmaskResult:
-    """Call `run` in eager, then `trace` with the breaks of `request` replaced, in this process.
+    """Run the program in eager, then trace it with the breaks of `request` replaced.
 
-    The side effects of both calls remain, so call this in isolation. The code of the live
-    functions is restored.
+    `run` runs the program and `trace` compiles it, both in this process. Their side effects remain,
+    so call this in isolation. The code of the live functions is restored.
     """
     recorder_set = ValueRecorder()
     chains = {target: _watch_callers(recorder_set, target) for target in request.targets}
@@ -154,9 +154,9 @@ Chain = list[tuple[Position, tuple[NodeRecorder, ...]]]
 
 
 def _watch_callers(recorder_set: ValueRecorder, target: ReplaceableBreak) -> tuple[Chain, str]:
-    """Return recorders for the two innermost callers that can be instrumented, and a reason.
+    """Return recorders for the two innermost of `target.callers` that can be instrumented.
 
-    The reason is why the first caller that was passed over cannot be instrumented; "" if none was.
+    The str says why the innermost caller that was left out cannot be instrumented; "" if none was.
     """
     chain: Chain = []
     reason = ""
@@ -175,9 +175,9 @@ def _replacement_edits(
 ) -> dict[Position, FunctionEdit]:
     """Return the edits that replace the expressions of a place by their recorded values.
 
-    If only some expressions had values other than literals, only these expressions are replaced.
-    `replay` is that of `replacement_edit`. `unedited` maps expressions that could not be
-    instrumented to the reason; `number` makes the names of globals unique. Raises NotReplaceable.
+    If some of them had a value that has no literal, only these are replaced. With `replay`, values
+    that differ are returned in order; else the first one is used. `unedited` says why an expression
+    could not be instrumented; `number` makes names of globals unique. Raises NotReplaceable.
     """
     for recorder in recorders:
         if recorder.node.at in unedited:

@@ -280,7 +280,7 @@ class _UnmaskSearch:
 
 
 def _reason_unreplaceable(target: ReplaceableBreak) -> str:
-    """Return why an expression can never be replaced; "" if it perhaps can."""
+    """Return why neither the place of a break nor its callers can be replaced; "" if one may be."""
     reason = ""
     for caller in target.callers:
         try:
@@ -292,7 +292,7 @@ def _reason_unreplaceable(target: ReplaceableBreak) -> str:
 
 
 def _has_condition(target: ReplaceableBreak) -> bool:
-    """Return whether a condition is evaluated at a place."""
+    """Return whether the code at a break evaluates a condition, as `if x:` and `x and y` do."""
     try:
         return any(
             node.use in (NodeUse.TRUTH, NodeUse.OPERAND) or condition_around(node.at)
@@ -303,13 +303,17 @@ def _has_condition(target: ReplaceableBreak) -> bool:
 
 
 def _is_consequence(brk: Break) -> bool:
-    """Return whether a replacement of the wrong shape or value may cause the break."""
+    """Return whether the break may come only from a replacement that has a wrong shape or value."""
     text = " ".join((brk.gb_type, *brk.wrappers)).lower()
     return "observed" in text or "fake tensor" in text
 
 
 def _place_behind(brk: Break, replaced: Sequence[Position]) -> Position | None:
-    """Return the place that most likely hid the break: the last of `replaced` in its frame."""
+    """Return which of the replaced places most likely hid the break; None if there are none.
+
+    The most likely is a place in a function on the break's stack, not below the line that the stack
+    has reached there.
+    """
     best, score = None, -1
     for place in replaced:
         rank = 0

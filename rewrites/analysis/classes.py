@@ -28,9 +28,9 @@ def class_of(site: Site, node: cst.BaseExpression) -> str:
 
 
 def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
-    """Return the call whose result the class assigns to the attribute `node` (`self.x`).
+    """Return `Linear(2, 3)` for `self.x` (`node`) if the class has `self.x = Linear(2, 3)`.
 
-    None unless there is exactly one such call.
+    Return None unless the class assigns the result of a call to the attribute exactly once.
     """
     path = dotted_name(node)
     owner = _class_around(site, node)

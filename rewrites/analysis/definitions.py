@@ -256,7 +256,11 @@ class _Walk:
 
 
 def _merge_states(states: Sequence[ReachingBindings | None]) -> ReachingBindings | None:
-    """Merge the states of paths that meet; None if none of them is reachable."""
+    """Return the bindings that reach a point where several paths meet.
+
+    `states` holds the bindings on each path, None for an unreachable path. Return None if all paths
+    are unreachable.
+    """
     alive = [state for state in states if state is not None]
     if not alive:
         return None

@@ -64,7 +64,10 @@ _LINEAR = word_set(
 
 
 class NeutralValue(StrEnum):
-    """Operand with which an operation is finite, for elements whose result is not used."""
+    """Value to put in place of an operand to avoid inf and NaN, such as 1 for `b` in `a / b`.
+
+    It is used for elements whose result is masked out.
+    """
 
     ONE = "1"
     ZERO = "0"
@@ -81,7 +84,10 @@ class Hazard:
 
 
 def find_hazards(site: Site, *nodes: cst.CSTNode) -> tuple[Hazard, ...]:
-    """Return the operations that may yield inf, NaN or an infinite gradient."""
+    """Return the operations that may yield inf, NaN or an infinite gradient, or raise.
+
+    They raise an IndexError if an index is out of range.
+    """
     return tuple(hazard for node in nodes for hazard in _hazards(site, node))
 
 
@@ -118,7 +124,7 @@ def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
 
 
 def _index_hazards(site: Site, one: cst.Subscript) -> Iterator[Hazard]:
-    """Yield the subscript `table[i]` if its index may be out of range."""
+    """Yield the subscript `one`, such as `table[i]`, if its index may be out of range."""
     match one.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
             seen = infer(site, index)

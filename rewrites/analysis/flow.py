@@ -169,7 +169,7 @@ def _names_assigned(block: cst.BaseSuite) -> set[str]:
 
 
 def live_in(code: Iterable[cst.CSTNode]) -> set[str]:
-    """Return the names that statements read before they definitely bind them."""
+    """Return the names that statements read before they definitely bind them: "x" in `y = x; y`."""
     live: set[str] = set()
     written: set[str] = set()
     for one in code:
@@ -240,7 +240,7 @@ def _paths_read(node: cst.CSTNode) -> Iterator[str]:
 
 
 def _target_reads(target: cst.BaseExpression) -> Iterator[str]:
-    """Yield the names read to evaluate an assignment target."""
+    """Yield the names read to evaluate an assignment target: "x" and "i" for `x[i] = 0`."""
     for one in _flatten_target(target):
         if isinstance(one, cst.Attribute):
             yield from _paths_read(one.value)
@@ -249,7 +249,7 @@ def _target_reads(target: cst.BaseExpression) -> Iterator[str]:
 
 
 def _paths_written(node: cst.CSTNode) -> Iterator[str]:
-    """Yield the names and dotted paths that a node binds, without nested scopes."""
+    """Yield the names and dotted paths that a node binds, except inside nested functions."""
     if isinstance(node, cst.FunctionDef | cst.ClassDef):
         yield node.name.value
     if isinstance(node, _SCOPES | _COMPREHENSIONS):
@@ -289,7 +289,7 @@ def _base_of(node: cst.BaseExpression) -> str:
 
 
 def _flatten_target(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield the elements of a target, with tuples and lists flattened."""
+    """Yield the parts of an assignment target: `a`, `b`, `c` of `(a, [b, c])`."""
     if isinstance(target, cst.Tuple | cst.List):
         for element in target.elements:
             yield from _flatten_target(element.value)

@@ -30,7 +30,7 @@ DEPTH = 12
 
 
 class UnknownValue(Exception):
-    """Raised for an expression that cannot be written as a term (see `_term_of`)."""
+    """Raised for an expression whose value does not follow from facts observed in eager."""
 
 
 def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
@@ -83,7 +83,7 @@ def is_tensor(site: Site, node: cst.CSTNode) -> bool | None:
 
 
 def same_kind(one: ValueSummary, other: ValueSummary) -> bool:
-    """Return whether both expressions always were tensors of one and the same dtype and shape."""
+    """Return whether two values always were tensors, all of the same dtype and the same shape."""
     return (
         one.is_tensor
         and other.is_tensor
@@ -145,7 +145,7 @@ def _term_of(site: Site, node: cst.CSTNode, depth: int) -> Term:
 def _term_of_variable(site: Site, use: cst.Name, depth: int) -> Term:
     """Return the value of a local name at `use` as a term. Raises UnknownValue.
 
-    `depth` is that of `_term_of`.
+    `depth` counts the nested expressions and definitions followed so far.
     """
     known = find_definitions(site.document, use)
     if known is None:
@@ -157,7 +157,8 @@ def _term_of_definitions(site: Site, known: Definitions, bindings: Bindings, dep
     """Return the value that a variable gets from `bindings` as a term. Raises UnknownValue.
 
     If another use of this value was observed, the term is the facts of that use. Otherwise it is
-    the term of the assigned expression. `depth` is that of `_term_of`.
+    the term of the assigned expression. `known` are the definitions of the whole function; `depth`
+    counts the nested expressions and definitions followed so far.
     """
     if (seen := _facts_of_use(site, known, bindings)) is not None:
         return seen
@@ -174,9 +175,9 @@ def _term_of_definitions(site: Site, known: Definitions, bindings: Bindings, dep
 
 
 def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> ValueSummary | None:
-    """Return the facts of an observed use that one of `bindings` reaches; None if there is none.
+    """Return the observed facts of a use that `bindings` of a variable reach; None without one.
 
-    A use that no other binding reaches is preferred.
+    A use that no other binding can reach is preferred. `known` are the definitions of the function.
     """
     uses = [use for binding in bindings for use in known.uses(binding)]
     uses.sort(key=lambda use: not known.reaching[use] <= bindings)
@@ -186,9 +187,10 @@ def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> ValueSu
 def _operation(
     site: Site, function: Function, operands: Iterable[cst.BaseExpression], depth: int
 ) -> Expression:
-    """Return a call of a function of Python's `operator` module as a term.
+    """Return `operator.add(a, b)` as a term, where `function` is `operator.add`.
 
-    `depth` is that of `_term_of`, which writes the operands as terms. Raises UnknownValue.
+    `depth` counts the nested expressions and definitions followed so far. Raises UnknownValue if an
+    operand cannot be written as a term.
     """
     terms = tuple(_term_of(site, one, depth) for one in operands)
     return Expression(f"operator.{function.__name__}", terms)
@@ -197,7 +199,8 @@ def _operation(
 def _term_of_call(site: Site, call: cst.Call, depth: int) -> Expression:
     """Return a call of a torch function or of a tensor's method as a term.
 
-    `depth` is that of `_term_of`, which writes the operands as terms. Raises UnknownValue.
+    `depth` counts the nested expressions and definitions followed so far. Raises UnknownValue if
+    the call or an operand cannot be written as a term.
     """
     if any(arg.star for arg in call.args):
         raise UnknownValue

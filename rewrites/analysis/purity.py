@@ -32,10 +32,10 @@ from fullgraph.rewrites.source import integer_literal
 
 
 def side_effect_of(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
-    """Return a clause that names a side effect of the nodes; "" if there is none.
+    """Return a side effect of the code as a clause: "`x.add_(1)` changes a tensor in place".
 
-    Assigning to a local name is not a side effect; assigning to attributes and items is. With
-    `random`, drawing random numbers is allowed.
+    Return "" if there is none. Assigning to a local name is not a side effect; assigning to
+    attributes and items is. With `random`, drawing random numbers does not count as one.
     """
     found = _side_effects(site, nodes, frozenset())
     return next((one for one in found if not (random and one.endswith("random numbers"))), "")
@@ -47,7 +47,7 @@ def draws_random_numbers(site: Site, call: cst.Call) -> bool:
 
 
 def is_new_tensor(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether the value is a new tensor without aliases."""
+    """Return whether an expression makes a new tensor: `x + 1` does, the view `x.t()` does not."""
     match node:
         case cst.BinaryOperation() | cst.UnaryOperation() | cst.Comparison():
             return True
@@ -64,10 +64,10 @@ def is_new_tensor(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def may_raise(site: Site, *nodes: cst.CSTNode, indices: bool = True) -> str:
-    """Return the text of an operation that may raise for some data; "" if there is none.
+    """Return the source code of an operation that may raise for some data; "" if there is none.
 
-    Shapes and types of operands are not checked. Without `indices`, operators that raise only for
-    an index out of range are allowed.
+    Errors in shapes and types do not count. Without `indices`, an index that is out of range does
+    not count either.
     """
     raising = RAISING | INDEXING if indices else RAISING
     for node in nodes:
@@ -138,7 +138,7 @@ def _literal_index(node: cst.Subscript) -> int | None:
 
 
 def _is_single(site: Site, call: cst.Call) -> bool:
-    """Return whether a call calls a method of a 0-d tensor."""
+    """Return whether a call is a method call on a 0-d tensor, such as `x.sum().item()`."""
     seen = infer(site, call.func.value) if isinstance(call.func, cst.Attribute) else None
     return seen is not None and seen.dims == {0}
 
@@ -146,7 +146,7 @@ def _is_single(site: Site, call: cst.Call) -> bool:
 def _side_effects(
     site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str]
 ) -> Iterator[str]:
-    """Yield a clause for each side effect of the nodes.
+    """Yield each side effect of the nodes as a clause: "`x.add_(1)` changes a tensor in place".
 
     `within` are the names of the functions that are being examined; a recursive call of one of them
     counts as a side effect.
@@ -174,9 +174,10 @@ def _side_effects(
 
 
 def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
-    """Return a clause for the side effect of a call without its arguments; "" if it has none.
+    """Return the side effect of a call as a clause, "`x.add_(1)` changes a tensor in place".
 
-    `within` is that of `_side_effects`.
+    Effects of the arguments do not count; "" if there is no effect. `within` are the names of
+    functions being examined; a recursive call of one of them counts as an effect.
     """
     text = site.document.code(call)
     text = text if len(text) <= 40 else f"{site.document.code(call.func)}(…)"
@@ -226,7 +227,10 @@ def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
 
 
 def _layer_classes(site: Site, node: cst.BaseExpression) -> Iterator[str]:
-    """Yield the class of each layer in a `Sequential`; nothing unless all arguments are calls."""
+    """Yield the class of each layer of the `Sequential` that `node` holds: "torch.nn.Linear".
+
+    Yield nothing unless each layer is written as a call, as in `Sequential(Linear(2, 3), ReLU())`.
+    """
     made = constructor_call(site, node)
     args = made.args if made is not None else ()
     layers = [arg.value for arg in args if isinstance(arg.value, cst.Call) and not arg.star]
@@ -246,7 +250,7 @@ def _not_training(call: cst.Call) -> bool:
 
 
 def torch_name(site: Site, call: cst.Call) -> str:
-    """Return the name, without its module, of a called torch function or method; else ""."""
+    """Return "add" for a call of `torch.add` or of a tensor's method `add`; "" for other calls."""
     owner, _, last = site.callee_name(call).rpartition(".")
     if owner in OWNERS:
         return last

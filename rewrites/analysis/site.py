@@ -23,7 +23,7 @@ class Knowledge(Protocol):
 
 
 class NotApplicable(Exception):
-    """A rule cannot rewrite this place; the message is a clause that fits after "because"."""
+    """Raised when a rule cannot rewrite the place; the message is a clause after "because"."""
 
 
 @dataclass(frozen=True)

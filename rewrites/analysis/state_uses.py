@@ -12,7 +12,7 @@ from fullgraph.rewrites.source import Document, dotted_name
 
 @dataclass(frozen=True)
 class StateUses:
-    """All uses of one variable that outlives a call."""
+    """All uses of one attribute of `self` or global variable, whose value lasts between calls."""
 
     name: str
     """"self.count", or "CALLS"."""
@@ -53,7 +53,7 @@ def find_state_uses(document: Document, node: cst.CSTNode) -> StateUses | None:
 
 
 def _uses(document: Document, scope: cst.CSTNode, name: str) -> Iterator[cst.CSTNode]:
-    """Yield the uses of `name` in `scope`, without `global` declarations and keywords."""
+    """Yield the uses of `name` in `scope`, except `global` declarations and argument keywords."""
     for node in document.ranges:
         if not isinstance(node, cst.Name | cst.Attribute) or dotted_name(node) != name:
             continue
@@ -75,7 +75,7 @@ def _small_statement(document: Document, node: cst.CSTNode) -> cst.CSTNode | Non
 
 
 def _is_target(statement: cst.Assign | cst.AnnAssign, node: cst.CSTNode) -> bool:
-    """Return whether an assignment writes `node`, alone or in a tuple."""
+    """Return whether an assignment binds `node`: `x` in `x = 1` and in `x, y = 1, 2`."""
     if isinstance(statement, cst.AnnAssign):
         return statement.target is node
     targets = [target.target for target in statement.targets]
@@ -94,7 +94,11 @@ def _is_update(statement: cst.SimpleStatementLine, node: cst.CSTNode) -> bool:
 
 
 def _runs_once(document: Document, node: cst.CSTNode, scope: cst.CSTNode) -> bool:
-    """Return whether `node` is at the top level of a file, or of a class's `__init__`."""
+    """Return whether code at `node` runs once: at the top level of a file, or in `__init__`.
+
+    `scope` is where the variable lives: for a module, only the top level counts; for a class, only
+    its `__init__`.
+    """
     around = list(document.ancestors(node))
     if isinstance(scope, cst.Module):
         return not any(isinstance(one, cst.FunctionDef | cst.ClassDef) for one in around)

@@ -25,7 +25,10 @@ def count_recompiles(explanation: Explanation) -> int:
 
 
 def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> Check:
-    """Check that edits removed the causes `mended` and added no cause, recompile or crash."""
+    """Check that edits removed the causes `mended` and added no cause, recompile or crash.
+
+    `before` and `after` explain the program without and with the edits.
+    """
     title = "causes"
     if after.error or after.crashes:
         return Check(title, False, after.error or "the compiler crashes on the new code")
@@ -46,7 +49,10 @@ def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause
 
 
 def staying_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> list[Cause]:
-    """Return the causes of `mended` that `after`, complete or partial, still has."""
+    """Return those of `mended`, the causes that edits should remove, that are still in `after`.
+
+    `before` and `after` explain the program without and with the edits; `after` may be partial.
+    """
     old, new = (_count_causes(explanation) for explanation in (before, after))
     return [c for c in mended if new[cause_key(c)] >= max(old[cause_key(c)], 1)]
 

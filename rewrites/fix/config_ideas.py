@@ -24,10 +24,9 @@ def prove_config_ideas(
     """Prove each suggested setting on its own, for the causes that remain.
 
     Returns proofs by cause and rule code. If a setting does not remove a cause, the proof for the
-    two fails, and `prove` does not run for them. `explain` gets a setting and the causes for which
-    it is suggested; it may stop as soon as it is known that the setting removes none of them. It
-    raises AttributeError if this torch lacks the setting. Once `is_late` returns True, the
-    remaining settings are left out.
+    two fails, and `prove` is not called. `explain` gets a setting and the causes it is suggested
+    for; it may stop once it knows that the setting removes none. It raises AttributeError if this
+    torch lacks the setting. Once `is_late` returns True, the other settings are left out.
     """
     groups: dict[str, list[tuple[Cause, Offer]]] = {}
     for cause in state.program.explanation.causes:
@@ -60,7 +59,7 @@ def _explain_or_fail(
     config: Config,
     causes: Sequence[Cause],
 ) -> Explanation | Proof:
-    """Explain the program with a setting; return a failed proof if torch lacks it."""
+    """Return `explain(config, causes)`, or a failed proof if this torch lacks the setting."""
     try:
         return explain(config, causes)
     except AttributeError:

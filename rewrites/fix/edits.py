@@ -81,7 +81,10 @@ class EditOffers:
 def observe_program(
     program: Program, places: Collection[Position], seconds: float | None = None
 ) -> FunctionValues:
-    """Run the program once in eager, in isolation; return the values at `places`."""
+    """Run the program once in eager, in isolation; return the values at `places`.
+
+    There are no values if the run fails or takes longer than `seconds`; None means no limit.
+    """
     outcome = run_isolated(
         lambda emit: observe_functions(lambda: program.run(program.target), tuple(places)),
         objects=program.objects(),
@@ -91,7 +94,10 @@ def observe_program(
 
 
 def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explanation:
-    """Return `explanation` with the offered edits in its causes, best first."""
+    """Return `explanation` with edits in its causes, the best first.
+
+    `answers` holds the rules' offers for each cause.
+    """
     cause_ids: dict[_Identity, dict[str, None]] = {}
     for answer in answers:
         for offer in answer.offers:
@@ -107,11 +113,11 @@ def _identity(offer: Offer) -> _Identity:
 
 
 def _edits_of(answer: Offers, cause_ids: Mapping[_Identity, Iterable[str]]) -> list[Edit]:
-    """Return the edits for one cause, best first.
+    """Return the edits for one cause, the best first; `answer` holds the offers for it.
 
-    An edit changes code, or sets configuration that may help. Edits that need a proof to be
-    trusted are left out, because no edit has run yet. `cause_ids` holds for each edit the ids of
-    all causes for which it is offered.
+    Offers that need a proof to be trusted are left out, because no edit has run yet; so are
+    settings that cannot help. `cause_ids` holds for each edit the ids of all causes for which it is
+    offered.
     """
     asked = [o for o in answer.offers if o.rewrite.replacements or _helps(o, answer.cause)]
     asked = [offer for offer in asked if not offer.rewrite.needs_both_branches]
@@ -124,9 +130,9 @@ def _edits_of(answer: Offers, cause_ids: Mapping[_Identity, Iterable[str]]) -> l
 
 
 def _helps(offer: Offer, cause: Cause) -> bool:
-    """Return whether the settings of an offer may remove `cause`.
+    """Return whether the settings of an offer may remove `cause`; False without settings.
 
-    `fullgraph=True` sets the `capture_…` settings, so they do not remove a cause that breaks it.
+    Settings named `capture_…` do not remove a cause under `fullgraph=True`, which sets them itself.
     """
     settings = offer.rewrite.settings
     captures = all(".config.capture_" in name for name in settings)
@@ -135,7 +141,10 @@ def _helps(offer: Offer, cause: Cause) -> bool:
 
 
 def _rank(offer: Offer, edit: Edit) -> tuple[object, ...]:
-    """Return the sort key of an offer: the edit that a person would choose comes first."""
+    """Return the sort key by which the edit that a person would choose comes first.
+
+    `edit` is made from `offer`.
+    """
     return (
         edit.applicability == "display",
         not edit.diff,
@@ -146,7 +155,7 @@ def _rank(offer: Offer, edit: Edit) -> tuple[object, ...]:
 
 
 def _edit(offer: Offer, cause_ids: Iterable[str]) -> Edit:
-    """Return an offer as an `Edit` that removes these causes."""
+    """Return an offer as an `Edit`; `cause_ids` are the ids of the causes that it removes."""
     rewrite, document = offer.rewrite, offer.document
     diff = unified_diff(document.file, document.text, offer.text)
     return Edit(

@@ -63,11 +63,11 @@ def verdict(fixes: FixResult) -> str:
 
 
 def _describe_counts(fixes: FixResult, safe: int, unsafe: int) -> str:
-    """Return the recompiles over all calls: "3 recompiles → 0 with 1 unsafe edit".
+    """Return the recompiles without and with edits: "3 recompiles → 0 with 1 unsafe edit".
 
-    A setting that was tried together with the edits comes last. A setting that was tried without
-    the edits comes before them, and they follow as an alternative: ", or → …". `safe` and `unsafe`
-    are the numbers of accepted edits.
+    `safe` and `unsafe` are the numbers of accepted edits. A setting that was found comes after the
+    edits if it was tried with them: "3 recompiles → 1 with 2 edits → 0 with a setting". Else it
+    comes first: "3 recompiles → 0 with a setting, or → 1 with 2 edits".
     """
     known = count_recompiles(fixes.before)
     edits = ""
@@ -174,7 +174,11 @@ def _recompiles_dict(fixes: FixResult) -> dict[str, object]:
 
 
 def describe_setting(fixes: FixResult) -> str:
-    """Return the setting with which the program breaks or recompiles less; "" without one."""
+    """Return the setting that helps, and how much: "`…`: 3 recompiles → 0; compiled …".
+
+    If no setting was found, return "3 recompiles: no setting was found to help.", or "" if no
+    recompiles are left.
+    """
     left = count_recompiles(fixes.after_unsafe)
     found = fixes.call_setting
     if found is None:
@@ -215,7 +219,7 @@ def describe_whole(fixes: FixResult) -> str:
 
 
 def _graph_counts(explanation: Explanation) -> dict[str, object]:
-    """Return the numbers of graphs and causes, as in the JSON."""
+    """Return the numbers of graphs and causes, and whether `fullgraph=True` works, as JSON data."""
     return {
         "graphs": explanation.default.graphs,
         "causes": len(explanation.causes),

@@ -74,7 +74,10 @@ def _new_code(suggestion: Suggestion) -> str:
 
 
 def _mood_of(fixes: FixResult) -> str:
-    """Return "bad", "mixed" or "good", which sets the colour of the verdict."""
+    """Return "bad", "mixed" or "good": the program fails, has causes left, or has none.
+
+    It sets the colour of the verdict.
+    """
     if fixes.before.error is not None:
         return "bad"
     return "mixed" if fixes.after.causes else "good"

@@ -85,7 +85,10 @@ def edit_places(cause: Cause) -> tuple[Position, ...]:
 def propose(
     causes: Iterable[Cause], facts: Knowledge, rules: Sequence[Rule] | None = None
 ) -> list[Offers]:
-    """Return the offers of every rule for every cause, the best offer first."""
+    """Return, for each cause, the offers of all rules, the best offer first.
+
+    `facts` is what is known of the values of expressions; `rules` are all rules by default.
+    """
     causes = tuple(causes)
     places = tuple(cause.position for cause in causes)
     asked = all_rules() if rules is None else rules
@@ -111,7 +114,7 @@ def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
 
 
 def places_to_observe(causes: Iterable[Cause]) -> Iterator[Position]:
-    """Yield the places whose functions must be observed for `propose` to have facts."""
+    """Yield the places in whose functions values must be recorded before rules can make offers."""
     for cause in causes:
         yield from edit_places(cause)
 
@@ -148,9 +151,10 @@ def _offers_for(
 
 
 def _sites_of(cause: Cause, facts: Knowledge, causes: tuple[Position, ...]) -> Iterator[Site]:
-    """Yield the places where a cause may be removed, innermost first; parse each file lazily.
+    """Yield a `Site` for each place where an edit may remove `cause`, innermost first.
 
-    `causes` are the places of all causes of the program.
+    Each file is parsed only when its place is reached. `facts` is what is known of the values of
+    expressions; `causes` are the places of all causes of the program.
     """
     places = edit_places(cause)
     for number, place in enumerate(places):

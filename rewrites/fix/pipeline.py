@@ -360,7 +360,7 @@ def fix(
 def _better(
     known: FullgraphRun | None, run: Callable[[], FullgraphRun | None]
 ) -> FullgraphRun | None:
-    """Return `known` if it succeeded; else the result of `run`, or `known` if that is None."""
+    """Return `known` if that run succeeded; else `run()`, or `known` if `run()` is None."""
     return known if known is not None and known.check.ok else run() or known
 
 
@@ -375,7 +375,7 @@ def _exempt(offers: Iterable[Offer]) -> frozenset[str]:
 def _propose_with_facts(
     program: Program, edited: EditedProgram, rules: Sequence[Rule], seconds: float
 ) -> list[Offers]:
-    """Return the rules' offers for the user's causes, with the facts of one run in eager."""
+    """Run `edited` once in eager to record facts; return the rules' offers for its causes."""
     causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
     places = tuple(places_to_observe(causes))
     with override_program(program.target, edited.texts):

@@ -39,7 +39,10 @@ _EXPERT: dict[str, str] = {
 
 
 def recompile_causes(explanation: Explanation) -> list[Cause]:
-    """Return the values that cause recompiles as causes, for which rules can offer edits."""
+    """Return a `Cause` for each value that causes recompiles, so that rules can offer edits.
+
+    Values that no user code reads are left out.
+    """
     return [
         _cause_of(recompile, number)
         for number, recompile in enumerate(explanation.recompiles, 1)
@@ -48,14 +51,17 @@ def recompile_causes(explanation: Explanation) -> list[Cause]:
 
 
 def expert_advice(category: str) -> str:
-    """Return what an expert would do about a recompile's category; "" for other categories."""
+    """Return what an expert would do about recompiles of a category; "" if that is not known.
+
+    `category` is a value of `RootKind`, such as "recompile: size".
+    """
     return _EXPERT.get(category, "")
 
 
 def search_recompile_edits(
     state: SearchState, level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Apply every edit that is proved and leaves fewer recompiles.
+    """Apply every edit that is proved and leaves fewer recompiles; return the new state.
 
     `level` is the least safe applicability that an edit may have.
     """
@@ -112,7 +118,11 @@ def _text_of(state: SearchState, offer: Offer) -> str:
 def _try_offer(
     state: SearchState, offer: Offer, level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Prove an edit, and apply it if fewer recompiles remain over all calls."""
+    """Prove an edit, and apply it if fewer recompiles remain over all calls.
+
+    Return the state with this trial. Unless `level` is UNSAFE, only an edit that needs no
+    assumption and whose conditions took both branches is applied.
+    """
     program = state.program
     texts = {**program.texts, offer.document.file: offer.text}
     proof = runs.prove(program.texts, texts, [offer])

@@ -39,7 +39,7 @@ class DynamicDimension:
 
 @dataclass(frozen=True)
 class CompileSetting:
-    """What the caller changes: `torch.compile`'s arguments, configuration, or the inputs."""
+    """A way to compile or call the program differently without editing its code."""
 
     dynamic: bool | None = None
     config: Config = field(default_factory=dict)

@@ -228,7 +228,8 @@ def _reason_unfixed(
 ) -> str:
     """Return why a cause has no accepted edit, and for a recompile what an expert would do.
 
-    `rules` and `ended_by` are those of `list_unfixed`.
+    `rules` are the selected rules; `ended_by` is what ended the search early, such as "the time
+    limit", or None.
     """
     reason = _reason_without_edit(cause, state, rules, ended_by)
     advice = expert_advice(cause.category)
@@ -240,7 +241,8 @@ def _reason_without_edit(
 ) -> str:
     """Return why a cause has no accepted edit, as a clause.
 
-    `rules` and `ended_by` are those of `list_unfixed`.
+    `rules` are the selected rules; `ended_by` is what ended the search early, such as "the time
+    limit", or None.
     """
     failed = [
         f"{offer.rule.code} was tried and failed its proof: {trial.proof.reason}"

@@ -42,7 +42,7 @@ class EditTrial:
 
 @dataclass(frozen=True)
 class ProgramRuns:
-    """Runs of the program that the search may request."""
+    """Functions by which the search proposes edits of the program, proves them and explains it."""
 
     propose: Callable[[EditedProgram], list[Offers]]
     prove: Callable[[Texts, Texts, Sequence[Offer]], Proof]
@@ -130,10 +130,10 @@ def search_edits(
     rounds: int,
     boundaries: bool = True,
 ) -> SearchState:
-    """Apply every edit that is proved and reduces the causes, in at most `rounds` rounds.
+    """Apply every edit that is proved and reduces the causes; return the new state.
 
-    `level` is the least safe applicability that an edit may have. Without `boundaries`, only edits
-    that keep the code in the graph are tried.
+    There are at most `rounds` rounds of new offers. `level` is the least safe applicability that an
+    edit may have. Without `boundaries`, only edits that keep the code in the graph are tried.
     """
     for _ in range(rounds):
         explanation = state.program.explanation
@@ -155,9 +155,9 @@ def _next_offers(
 ) -> list[Offer]:
     """Return the offers to try next: the best one for each cause.
 
-    All are of rules with an equal `Rule.boundary`, the least for which there is an offer. So edits
-    that take code out of the graph come only when no other edit is left, and without `boundaries`
-    they never come. `level` is the least safe applicability that an edit may have.
+    All have the same `Rule.boundary`: 0 (the code stays in the graph) if there is such an offer;
+    else, with `boundaries`, the next higher one. `found` holds the offers for each cause; `level`
+    is the least safe applicability that an edit may have.
     """
     turns = {offer.rule.boundary for one in found for offer in one.offers if boundaries}
     for turn in sorted({0, *turns}):
@@ -171,7 +171,10 @@ def _next_offers(
 
 
 def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
-    """Undo the last edits until the program behaves under Inductor as the original does."""
+    """Undo the last edits until the program behaves under Inductor as the original does.
+
+    Return the new state, in which the undone edits have failed.
+    """
     while (parent := state.program.parent) is not None:
         # The last edits are proved under Inductor even if the time is over: see PROOF_SECONDS.
         proof = runs.prove_under_inductor(state.program.texts, state.accepted)
@@ -188,7 +191,10 @@ def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
 def _try_together(
     state: SearchState, offers: Sequence[Offer], level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Try at once all offers that do not overlap; if that fails, try them one by one."""
+    """Prove and apply all offers that do not overlap as one edit; if that fails, one by one.
+
+    Return the new state. `level` is the least safe applicability that an edit may have.
+    """
     texts, together = apply_offers(offers)
     if not together:
         return state
@@ -215,9 +221,9 @@ def _try_edits(
     """Prove `offers`, and apply them if the proof holds and they reduce the causes.
 
     `texts` are the files with these edits. `chain` is the edit chain that `offers` extend; None if
-    they begin one. An edit that replaces its cause by a new cause is kept only if further edits
-    remove the new cause. If several offers fail, `state` is returned unchanged, and the caller
-    tries each alone.
+    they begin one. An edit that replaces its cause by a new one is kept only if further edits
+    remove that, too. If several offers fail, `state` is returned unchanged: the caller tries each
+    alone.
     """
     program = state.program
     new = {**program.texts, **texts}
@@ -262,9 +268,10 @@ def _try_edits(
 def _extend_chain(
     state: SearchState, chain: EditChain, level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Apply an edit for a cause that the last edit added.
+    """Apply one more edit to `chain`, for a cause that the last edit of the chain added.
 
-    It must be proved, and it must reduce the causes together with the edits of `chain`.
+    The edit must be proved, and together with the chain it must reduce the causes. If there is
+    none, the returned state has the same program.
     """
     if chain.remaining < 0 or runs.is_late():
         return state

@@ -136,7 +136,10 @@ def record_behaviour(
 
 @contextlib.contextmanager
 def freeze_clocks() -> Iterator[None]:
-    """Let the functions of `time` return the same at each call, so that runs can be compared."""
+    """Inside the block, `time.time()` and the like always return the time at its start.
+
+    Two runs of a program that reads a clock can then be compared.
+    """
     names = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
     clocks = {name + unit: getattr(time, name + unit) for name in names for unit in ("", "_ns")}
     try:
@@ -179,7 +182,10 @@ def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEP
 
 
 def _encode_tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValue:
-    """Encode a tensor's metadata, elements and alias; `memory` is that of `encode`."""
+    """Return a tensor as a `TensorValue`: metadata, elements and alias.
+
+    `memory` names tensors by the address of their storage.
+    """
     dense = value.detach()
     alias = ""
     if value.layout is torch.strided and value.device.type != "meta":
@@ -212,7 +218,7 @@ def _digest(flat: torch.Tensor) -> int:
 
 
 def _sample(flat: torch.Tensor) -> torch.Tensor:
-    """Return every n-th element, the last eight, and of floats also the least and greatest."""
+    """Return every n-th element, the last eight elements and, of floats, the least and greatest."""
     step = flat.numel() // SAMPLE | 1
     parts = [flat[::step], flat[-8:]]
     if flat.is_floating_point() and flat.itemsize > 1:
@@ -232,7 +238,7 @@ def _names_by_address(subject: Program, calls: tuple[CallArguments, ...]) -> dic
 def _named_tensors(
     subject: Program, calls: tuple[CallArguments, ...]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors of the calls and of the module, by name."""
+    """Yield the tensors of the calls, "input 0 of call 1", then parameters and buffers, by name."""
     for number, call in enumerate(calls):
         for i, leaf in enumerate(tree_leaves((call.args, dict(call.kwargs)))):
             if isinstance(leaf, torch.Tensor):
@@ -295,7 +301,10 @@ def _plain_globals(target: object) -> Iterator[tuple[str, object]]:
 
 @contextlib.contextmanager
 def _capture_records(found: list[str]) -> Iterator[None]:
-    """Append log records and warnings inside the block to `found`, except torch's and ours."""
+    """Append log records and warnings inside the block to `found`, except those of torch.
+
+    Log records of fullgraph and deprecation warnings are left out, too.
+    """
     make = logging.getLogRecordFactory()
 
     def record_log(*args: object, **kwargs: object) -> logging.LogRecord:

@@ -127,10 +127,11 @@ def _check_attribute(
     aliases_are_stable: bool,
     perturbed: Callable[[ProofInput], Behaviour | None],
 ) -> Check:
-    """Return the check of the attribute `name` of the behaviours, such as "outputs".
+    """Compare one attribute of the old and the new behaviours, `name`, such as "outputs".
 
-    Aliases are compared only if `aliases_are_stable`. `numbers` and `perturbed` are those of
-    `compare_behaviours`.
+    Aliases are compared only if `aliases_are_stable`. With `numbers`, a 0-d tensor may replace a
+    number. `perturbed` returns what the old code does on slightly changed inputs (None if unknown):
+    a difference that is about as small is accepted.
     """
     title = _TITLES[name]
     assumes: dict[str, None] = {}
@@ -207,10 +208,10 @@ def _tensors_differ(a: TensorValue, b: TensorValue, what: str) -> str:
 
 
 def _replace_if_within_sensitivity(a: object, b: object, perturbed: object) -> object:
-    """Return the new result `b` with some tensors replaced by those of the old result `a`.
+    """Return `b`, the new result, with the old result's tensors (`a`) where they are close.
 
-    A tensor is replaced if it is about as close to that of `a` as the one in `perturbed`, the old
-    code's result on perturbed inputs.
+    `perturbed` is the result of the old code on slightly changed inputs. Two tensors are close if
+    they differ about as little as those of `perturbed` and `a` do.
     """
     if (
         isinstance(a, TensorValue)
@@ -285,7 +286,7 @@ def _is_finite_value(encoded: object) -> bool:
 
 
 def _without_grad_fn(behaviour: Behaviour) -> Behaviour:
-    """Return `behaviour` with text and logs as if no printed tensor required a gradient."""
+    """Return `behaviour` without "grad_fn=<…>" and "requires_grad=True" in prints and logs."""
     records = tuple(_GRAD_FN.sub("", record) for record in behaviour.records)
     return replace(behaviour, text=_GRAD_FN.sub("", behaviour.text), records=records)
 
@@ -309,9 +310,10 @@ def _is_zero(gradient: object) -> bool:
 def _relax_outputs(
     a: object, b: object, aliases_are_stable: bool, assumes: dict[str, None]
 ) -> tuple[object, object]:
-    """Return both outputs without their accepted differences; add assumptions to `assumes`.
+    """Return both outputs with the differences that are accepted removed.
 
-    Unless `aliases_are_stable`, the outputs' aliases differ between inputs and are removed.
+    An output may newly require a gradient; the assumption on it is added to `assumes`. Unless
+    `aliases_are_stable`, aliases are removed, because in the old code they differ between inputs.
     """
     if isinstance(a, TensorValue) and isinstance(b, TensorValue):
         if b.requires_grad and not a.requires_grad:

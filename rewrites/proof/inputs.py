@@ -118,7 +118,7 @@ def require_gradients(calls: Calls) -> None:
 
 
 def _detach_calls(calls: Calls) -> Calls:
-    """Return the calls with every non-leaf tensor made a leaf."""
+    """Return the calls with a detached tensor in place of each tensor that is not a leaf."""
 
     def detach_leaf(leaf: object) -> object:
         """Return a non-leaf tensor as a leaf."""
@@ -139,7 +139,10 @@ def _tensors_of(calls: Calls) -> list[torch.Tensor]:
 
 
 def _with_layout_of(leaf: torch.Tensor, change: Change) -> torch.Tensor:
-    """Return `leaf` after `change`, with its own dtype, shape and layout."""
+    """Return `change(leaf)`, converted to the dtype, shape and layout of `leaf`.
+
+    Integers stay in the range of those in `leaf`.
+    """
     with torch.no_grad():
         values = leaf.detach()
         if leaf.dtype is torch.bool:
@@ -191,7 +194,10 @@ def _fill_with_least(x: torch.Tensor) -> torch.Tensor:
 
 
 def _put_last(value: float) -> Change:
-    """Return a change that sets the last element to `value`."""
+    """Return a function that copies a tensor and sets the last element to `value`.
+
+    It returns a tensor of integers or booleans unchanged.
+    """
 
     def change(x: torch.Tensor) -> torch.Tensor:
         """Return a copy with the last element set."""

@@ -30,10 +30,10 @@ class NewTensors:
 
 @contextmanager
 def override_program(target: object, texts: Mapping[str, str]) -> Iterator[SourceOverride]:
-    """Run edited texts inside the block, with the live state of `target` converted to them.
+    """Run edited source code inside the block, with the live modules and globals adapted to it.
 
-    `override_sources` does not run `__init__` and top-level code again. So numbers in live modules
-    and globals that this code would now make tensors are converted, and at the end converted back.
+    `override_sources` does not run `__init__` and top-level code again. So numbers that the edited
+    code would make tensors there become tensors, and at the end of the block numbers again.
     """
     new = find_new_tensors(texts)
     with override_sources(texts) as overlay, ExitStack() as undo:
@@ -71,7 +71,7 @@ def find_new_tensors(texts: Mapping[str, str]) -> NewTensors:
 
 
 def convert_module(module: torch.nn.Module, new: NewTensors) -> None:
-    """Replace numbers of a module by the buffers in `new`.
+    """Turn the numbers of a module that `new` lists as its buffers into buffers.
 
     The module gets new dictionaries of buffers, because copies of it may share the old ones.
     """
@@ -87,7 +87,7 @@ def convert_module(module: torch.nn.Module, new: NewTensors) -> None:
 
 
 def convert_globals(space: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Replace the numbers among the globals `names` by 0-d tensors."""
+    """Replace the globals `names` that are numbers by 0-d tensors; `space` holds all globals."""
     for name in names:
         if _is_number(space.get(name)):
             space[name] = tensor_of_number(space[name])
@@ -112,7 +112,7 @@ def _functions(file: str) -> list[Any]:
 
 
 def _buffers_in(tree: ast.Module) -> dict[str, set[str]]:
-    """Return the names in `self.register_buffer("name", …)` by class."""
+    """Return the buffers that each class registers: {"Net": {"count"}}."""
     found: dict[str, set[str]] = {}
     for kind in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         for node in ast.walk(kind):
@@ -123,7 +123,7 @@ def _buffers_in(tree: ast.Module) -> dict[str, set[str]]:
 
 
 def _tensors_in(tree: ast.Module) -> set[str]:
-    """Return the global variables that are assigned the result of a call."""
+    """Return the global variables that are assigned a call, such as "X" in `X = torch.zeros(1)`."""
     return {
         node.targets[0].id
         for node in tree.body
@@ -134,7 +134,7 @@ def _tensors_in(tree: ast.Module) -> set[str]:
 
 
 def _restore_number(space: dict[str, Any], name: str, tensor: torch.Tensor) -> None:
-    """Replace a tensor by the number that it holds now."""
+    """Set `space[name]` to the number that `tensor`, a 0-d tensor, holds now."""
     space[name] = tensor.item()
 
 

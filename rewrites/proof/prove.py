@@ -178,9 +178,7 @@ def verify_inductor(
 def _compare_results(
     old: Mapping[ProofInput, Behaviour], new: Mapping[ProofInput, Behaviour], extra: int
 ) -> Check:
-    """Compare behaviours; a 0-d tensor may replace a number.
-
-    If `new` begins with `extra` additional calls, compare only the outputs of the other calls."""
+    """Check that behaviours agree; of `new`, the first `extra` calls are left out."""
     if not extra:
         checks = compare_behaviours(old, new, numbers=True)
         return next((check for check in checks if not check.ok), checks[0])
@@ -203,7 +201,9 @@ def share_failure(one: Check, other: Check) -> bool:
 def _explore_variants(
     subject: Program, tests: Sequence[Position], special: bool, deadline: float, strict: bool
 ) -> RecordedRun:
-    """Run the original on the user's inputs and on variants; see `prove`, `input_variants`."""
+    """Run the original on the user's inputs, then on variants, until `deadline` at the latest.
+
+    `special` adds NaN and inf. Unless `strict`, variants where an operator raises are skipped."""
     run = RecordedRun(sides={index: set() for index in range(len(tests))})
     before = snapshot(subject.objects())
     edits, tapes = _recording_edits(tests)
@@ -259,7 +259,7 @@ def _run_inputs(
     *,
     fullgraph: bool = False,
 ) -> RecordedRun:
-    """Run `cases` of `input_variants`, compiled for `backend` or, if it is None, in eager."""
+    """Run the program on each of `cases`, compiled for `backend` or, if it is None, in eager."""
     run = RecordedRun()
     before = snapshot(subject.objects())
     for case in cases:
@@ -276,7 +276,7 @@ def _record_case(
     *,
     fullgraph: bool = False,
 ) -> Behaviour:
-    """Record a run of one of `input_variants`, compiled for `backend` (None: in eager)."""
+    """Record a run on the input variant `case`, compiled for `backend` or, if None, in eager."""
     first, calls = subject.calls[: subject.eager_calls], subject.calls[subject.eager_calls :]
     variants = input_variants(calls, special=special)
     calls = (*copy_calls(first), *next(itertools.islice(variants, case.number, None)))
@@ -363,7 +363,7 @@ def _check_compiled(
     eager: Mapping[ProofInput, Behaviour],
     exempt: Collection[str] = (),
 ) -> Check:
-    """Check that compiled code behaves as it does in eager."""
+    """Check that the compiled run `outcome` behaves as the run in eager, except for `exempt`."""
     title = "inductor" if backend == "inductor" else "compiled"
     how = "with Inductor" if backend == "inductor" else "compiled,"
     if outcome.value is None:
