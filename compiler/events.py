@@ -44,7 +44,7 @@ class Position:
 
 
 class Fate(StrEnum):
-    """Effect of a graph break on the frame that Dynamo was compiling."""
+    """What a graph break does to the frame that Dynamo compiles: "resumed", "skipped", …"""
 
     RESUMED = "resumed"
     """The frame continues in a resume function: the break costs one more graph."""

@@ -35,7 +35,7 @@ class TensorSummary:
 
 @dataclass(frozen=True)
 class ValueSummary:
-    """The distinct values that one expression had, in order."""
+    """The distinct values that one expression had in a run, in order: types, metadata, literals."""
 
     types: tuple[str, ...]
     """Qualified class names: "torch.Tensor", "int", "torch.Size", "numpy.ndarray"."""
@@ -94,7 +94,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Expression:
-    """An operator applied to facts, literals, constants and other expressions."""
+    """An operation whose operands are recorded facts, constants or other expressions.
+
+    `Expression("torch.relu", (x,))` is `torch.relu` of the tensor whose facts are `x`.
+    """
 
     operator: str
     """"operator.add", "getattr", "list", "torch.relu", or "torch.Tensor.sum" for a method."""

@@ -18,7 +18,7 @@ CompileOptions = Mapping[str, str | int | bool | Callable[..., object]]
 
 @dataclass(frozen=True)
 class Rung:
-    """A compile depth on the ladder."""
+    """A compile depth on the ladder, such as "aot_eager", with its arguments of torch.compile."""
 
     name: str
     backend: Backend | None
@@ -87,9 +87,10 @@ def list_backends() -> tuple[tuple[str, str], ...]:
 
 
 def resolve_backend(backend: Backend) -> Backend:
-    """Return `backend` as torch.compile takes it: "eager" for the rung "dynamo", else unchanged.
+    """Return `backend` as torch.compile takes it: "eager" for the rung "dynamo".
 
-    Raises FullgraphError for an unknown name; the message lists the known ones.
+    Any other backend is returned unchanged. Raises FullgraphError for an unknown name; the message
+    lists the known ones.
     """
     if not isinstance(backend, str):
         if callable(backend):

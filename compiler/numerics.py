@@ -85,7 +85,7 @@ Both errors are distances from the result in float64."""
 
 
 def tolerance_of(dtype: torch.dtype, *, pointwise: bool = False) -> Tolerance:
-    """Return the tolerance of a dtype; with `pointwise`, that for pointwise operators only."""
+    """Return the tolerance of a dtype; if `pointwise`, that for graphs of pointwise operators."""
     real = dtype.to_real() if dtype.is_complex else dtype
     table = _POINTWISE if pointwise else _ACCUMULATING
     return table.get(real) or (_FLOAT8 if real.is_floating_point else _EXACT)
@@ -115,7 +115,7 @@ def _is_pointwise_call(node: torch.fx.Node) -> bool:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first difference between two runs."""
+    """The first difference between two runs: which value differs, in what, and both versions."""
 
     kind: MismatchKind
     where: str
@@ -193,7 +193,7 @@ _PARTS: tuple[tuple[MismatchKind, Callable[[RunResults], Mapping[str, object]]],
 def _find_missing(
     kind: MismatchKind, one: Mapping[str, object], other: Mapping[str, object]
 ) -> Mismatch | None:
-    """Return a mismatch for the first name that only one of two runs has; None if there is none.
+    """Return a mismatch if only one of the two runs has a value; None if both have the same ones.
 
     A missing gradient is no mismatch: it counts as zeros.
     """
@@ -226,9 +226,9 @@ def is_near_float64(exact: object, expected: object, got: object) -> bool:
 
 
 def _largest_difference(value: RecordedTensor, exact: RecordedTensor) -> tuple[int, float]:
-    """Return how many elements only one tensor has as NaN or infinity, and a difference.
+    """Return (number of elements that only one tensor has as NaN or infinity, difference).
 
-    It is the largest difference of elements that are finite in both, or 0.0 if there are none.
+    The difference is the largest among elements finite in both tensors; 0.0 if there are none.
     """
     assert value.elements is not None and exact.elements is not None
     one, other = value.elements.double(), exact.elements.double()
@@ -241,7 +241,7 @@ def _largest_difference(value: RecordedTensor, exact: RecordedTensor) -> tuple[i
 
 
 def to_float64(module: T, args: object, kwargs: object) -> tuple[T, Any, Any]:
-    """Return copies of all three with floating-point tensors in float64, complex in complex128.
+    """Return copies of all three, with floating-point tensors in float64, complex in complex128.
 
     Arguments that share memory share it in the copies too.
     """
@@ -265,7 +265,7 @@ def to_float64(module: T, args: object, kwargs: object) -> tuple[T, Any, Any]:
 def _widen_group(tensors: Mapping[int, torch.Tensor]) -> dict[int, torch.Tensor]:
     """Copy tensors that share memory and dtype to float64 or complex128; the copies share, too.
 
-    `tensors` and the result are by the id of the original. The copies have no autograd history.
+    Both dicts have the ids of the originals as keys. The copies have no autograd history.
     """
     whole = None
     if len(tensors) > 1:
@@ -340,7 +340,7 @@ class _Comparison:
 
 
 def _zeros_for_missing(value: object, other: object) -> object:
-    """Return zeros like the gradient `other` if `value` is None; else `value`."""
+    """Return `value`; zeros like the gradient `other` if `value` is None, a missing gradient."""
     if value is None and isinstance(other, RecordedTensor) and other.elements is not None:
         return replace(other, elements=torch.zeros_like(other.elements))
     return value
@@ -349,7 +349,7 @@ def _zeros_for_missing(value: object, other: object) -> object:
 def _metadata_aspects(
     one: RecordedTensor, other: RecordedTensor, strides: bool
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield (aspect, value in one, value in other); `strides` adds strides and aliases."""
+    """Yield ("dtype", value in `one`, value in `other`), …; strides and aliases if `strides`."""
     yield "type", one.kind, other.kind
     yield "dtype", one.dtype, other.dtype
     yield "shape", one.shape, other.shape

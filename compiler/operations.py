@@ -15,7 +15,10 @@ Adjacent dims that are both reduced, or both not, are merged into one."""
 
 @dataclass(frozen=True)
 class Value:
-    """Content of a tensor's memory; an in-place update makes a new value."""
+    """Content of a tensor's memory: its size in bytes and metadata.
+
+    An in-place update makes a new value.
+    """
 
     bytes: int
     signature: str
@@ -25,7 +28,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Read:
-    """Read of one operand by an operator."""
+    """Read of one operand by an operator: the index of the value, and the number of bytes."""
 
     value: int
     """Index of the value in `OperatorTrace.values`."""
@@ -35,7 +38,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Operation:
-    """One call of an operator."""
+    """One call of an operator, such as "aten.add.Tensor": what it reads and writes, its flops, …"""
 
     name: str
     """"aten.add.Tensor"."""

@@ -182,7 +182,7 @@ def _parse_call(inputs: object, kwargs: Mapping[str, object] | None) -> CallArgu
 def _check_signature(target: Any, call: CallArguments, number: int) -> None:
     """Raise FullgraphError if the target does not accept the arguments of a call.
 
-    The message names the call by `number`, 0 for the first.
+    `number` is the index of the call, from 0; the message names the call by it.
     """
     function = target
     if isinstance(target, torch.nn.Module) and type(target).__call__ is torch.nn.Module.__call__:
@@ -225,7 +225,10 @@ def _check_kind(target: object, command: str) -> None:
 
 
 def _check_mode(mode: str, backend: Backend) -> None:
-    """Raise FullgraphError for a mode unknown to torch, unless the backend may have its own."""
+    """Raise FullgraphError for a mode that torch.compile does not have.
+
+    With a backend that is not on the ladder, any mode is accepted: it may have modes of its own.
+    """
     known = compile_modes()
     if mode not in known and isinstance(backend, str) and backend in {r.backend for r in RUNGS}:
         raise FullgraphError(f"torch.compile has no mode {mode!r}; there are {', '.join(known)}.")

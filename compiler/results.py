@@ -43,7 +43,7 @@ class RecordedTensor:
 
 @dataclass(frozen=True, eq=False)
 class RunResults:
-    """Leaves of what a run computed.
+    """What a run computed: outputs, gradients and state, each with its leaves by name.
 
     A leaf is a `RecordedTensor`, a number, string or None, or "<class>" for any other object.
     """
@@ -175,7 +175,7 @@ def elements_of(tensor: torch.Tensor, *, copied: bool = True) -> torch.Tensor | 
 def _named_inputs(
     args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Iterator[tuple[str, object]]:
-    """Yield each leaf of the arguments with its name, such as "input[0]"."""
+    """Yield (name, leaf) for each leaf of the arguments: "input[0]", …"""
     for path, leaf in named_tree_leaves(tuple(args)):
         yield f"input{path}", leaf
     for path, leaf in named_tree_leaves(dict(kwargs)):
@@ -183,7 +183,7 @@ def _named_inputs(
 
 
 def _named_tensors(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
-    """Return the parameters and buffers of a module by name."""
+    """Return the parameters and buffers of a module by name; {} for None."""
     if module is None:
         return {}
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -192,7 +192,7 @@ def _named_tensors(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
 def _record_attributes(module: torch.nn.Module | None) -> dict[str, object]:
     """Return the public attributes of a module and its submodules that hold data, by name.
 
-    Data are tensors, numbers, strings, None, and lists, tuples and dicts of them.
+    Data are tensors, numbers, strings, None, and lists, tuples and dicts of them. {} for None.
     """
     if module is None:
         return {}
@@ -207,7 +207,7 @@ def _record_attributes(module: torch.nn.Module | None) -> dict[str, object]:
 
 
 def _data_pointers(tensors: Mapping[str, object]) -> Iterator[tuple[int, str]]:
-    """Yield (memory address, name) of each tensor."""
+    """Yield (memory address, name) for each entry of `tensors` that is a tensor with memory."""
     for name, tensor in tensors.items():
         place = _address_of(tensor)
         if place:
@@ -227,9 +227,9 @@ def _address_of(thing: object) -> int:
 
 
 def _record_outputs(outputs: Mapping[str, object], places: dict[int, str]) -> dict[str, object]:
-    """Record the outputs, with their aliases.
+    """Return the outputs recorded, each with the name of a tensor whose memory it shares.
 
-    `places` maps memory addresses to names of tensors; the outputs are added to it.
+    `places` maps memory addresses to the names of tensors; the outputs are added to it.
     """
     recorded = {}
     for name, leaf in outputs.items():
@@ -241,9 +241,10 @@ def _record_outputs(outputs: Mapping[str, object], places: dict[int, str]) -> di
 
 
 def _record_leaf(thing: object, alias: str = "") -> object:
-    """Return a tensor or array recorded, a number, string or None unchanged, else "<class>".
+    """Return a tensor or array recorded; return a number, string or None unchanged.
 
-    `alias` names the first tensor that shares memory with `thing`; "" if there is none.
+    Any other object becomes its class name, such as "<Config>". `alias` names the first tensor that
+    shares memory with `thing`; "" if there is none.
     """
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias)

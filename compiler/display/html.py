@@ -54,7 +54,10 @@ def _format_prose(text: str) -> Markup:
 
 
 def _escape_invisible(value: object) -> object:
-    """Return a string with every character visible; Markup and other objects unchanged."""
+    """Return `value` with its invisible characters escaped if it is a str.
+
+    Markup, which is HTML already, and objects of other types are returned unchanged.
+    """
     from markupsafe import Markup
 
     if isinstance(value, str) and not isinstance(value, Markup):

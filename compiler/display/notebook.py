@@ -34,6 +34,6 @@ def _display(doing: str) -> Any:
 
 
 def _line(doing: str) -> dict[str, str]:
-    """Return the line `doing` as plain text and as HTML, by MIME type."""
+    """Return the line `doing` by MIME type: {"text/plain": …, "text/html": …}."""
     html = f'<span style="opacity: 0.7">{escape(doing)}</span>'
     return {"text/plain": doing, "text/html": html}

@@ -21,7 +21,7 @@ def printable(text: str) -> str:
 
 
 def _visible_character(character: str) -> str:
-    """Return a character, escaped if it is invisible; tabs become four spaces."""
+    """Return a character, as an escape sequence if it is invisible; a tab as four spaces."""
     if character == "\n":
         return character
     if character == "\t":

@@ -19,7 +19,10 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 @dataclass(frozen=True)
 class Table:
-    """A table of prose; parts of a cell between backticks are code."""
+    """Table of a notebook view: column names, rows of text, and optional text under each row.
+
+    The parts of a cell that are between backticks are shown as code.
+    """
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -33,7 +36,7 @@ class Table:
 
 @dataclass(frozen=True)
 class NumberedLine:
-    """A line of a diff, with its number in the old file."""
+    """A line of a diff: its sign ("+", "-" or " "), its text, and its number in the old file."""
 
     sign: str
     number: int | None
@@ -43,7 +46,10 @@ class NumberedLine:
 
 @dataclass(frozen=True)
 class Section:
-    """A part below the tables, closed until it is clicked."""
+    """Part of a notebook view below the tables: a title, and paragraphs or code.
+
+    Unless `is_open`, the notebook shows only the title until the user clicks it.
+    """
 
     title: str
     prose: Sequence[str] = ()
@@ -68,7 +74,7 @@ class Section:
 
 @dataclass(frozen=True)
 class View:
-    """Content that a notebook shows for a result."""
+    """What a notebook shows for a result: a verdict, sentences, tables, sections and notes."""
 
     title: str
     """The verdict in one sentence."""
@@ -83,7 +89,10 @@ class View:
 
 
 def mimebundle(text: str, view: View) -> dict[str, str]:
-    """Return a result as plain text and as HTML without JavaScript, by MIME type."""
+    """Return a result by MIME type: `text` as "text/plain", and `view` as "text/html".
+
+    The HTML contains no JavaScript.
+    """
     return {"text/plain": text, "text/html": _template().render(view=view, css=style())}
 
 

@@ -99,7 +99,7 @@ def compile(
 
 @dataclass(frozen=True)
 class ReportedGraph:
-    """A graph and the rung it runs on."""
+    """One graph in the report on a compiled function: where it begins, and which rung runs it."""
 
     name: str
     """Compile id, as in torch's logs: "0/0"."""
@@ -334,7 +334,10 @@ class CheckedBackend:
 
 
 def _describe_graph(module: torch.fx.GraphModule) -> ReportedGraph:
-    """Return the report's entry for a graph: its first user line and function."""
+    """Return the report's entry for the graph being compiled, with "" as its rung.
+
+    It holds the file, line and function of the graph's first user frame.
+    """
     file, line, function = find_graph_origin(module)
     return ReportedGraph(current_compile_id(), _relative_path(file), line, function, "", False)
 

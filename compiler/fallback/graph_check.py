@@ -22,7 +22,10 @@ GraphFn = Callable[..., Any]
 
 @dataclass(frozen=True)
 class GraphVerdict:
-    """Result of comparing one compiled graph with eager; can be pickled."""
+    """Result of comparing one compiled graph with eager: "same", "differs", "raises", …
+
+    It can be pickled.
+    """
 
     kind: Literal["same", "differs", "raises", "crashes", "hangs", "unknown"]
     reason: str = ""
@@ -44,10 +47,10 @@ def check_graph(
 ) -> GraphVerdict:
     """Compare the outputs, gradients and mutations of `compiled` with those of `eager`.
 
-    Both run on copies of `inputs`. Rounding is judged by a run in float64. `same_random` says
-    whether both draw the same random numbers; if not, a graph that draws some is compared by
-    metadata only. Without `strides`, strides are not compared. Inputs, buffers, gradients and
-    random states stay as they are.
+    Both run on copies of `inputs`. If results differ, a run of eager in float64 tells rounding from
+    an error. If `same_random` is False, the two draw different random numbers, and a graph that
+    draws any is compared by metadata only. `strides`: whether to compare strides. Inputs, buffers,
+    gradients and random states stay unchanged.
     """
     runs = _Runs(eager, inputs)
     with _restore_random_states(), _restore_buffers(eager):
@@ -100,7 +103,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 class _Runs:
-    """Runner of a graph's eager and compiled versions, always from the same random states."""
+    """Runner of a graph's eager and compiled versions, each time from the same random states."""
 
     def __init__(self, eager: torch.fx.GraphModule, inputs: Sequence[object]) -> None:
         self._eager, self._inputs = eager, inputs
@@ -164,7 +167,7 @@ The reference is the number of elements that change in eager when inputs are rou
 def _run_graph(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) -> RunResults:
     """Run a graph forward and backward on copies of `inputs`; return all that it computed.
 
-    Inputs that are parameters are copied only if `copy_parameters` is True.
+    If `copy_parameters` is False, the inputs that are parameters are not copied.
     """
     given = copy_inputs(inputs, parameters=copy_parameters)
     versions = [_version_of(thing) for thing in given.values]
@@ -189,10 +192,11 @@ def _run_graph(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) 
 
 
 def _gradients(roots: Sequence[object], leaves: Sequence[torch.Tensor | None]) -> dict[str, object]:
-    """Return the gradients of `leaves` by name, such as "input[0]".
+    """Return the gradients of the inputs by name, such as "input[0]"; {} if there are none.
 
-    The backward pass starts at `roots`, the results of the graph, with random gradients. `leaves`
-    holds one leaf for each input, or None for an input that requires no gradient.
+    The backward pass starts at `roots`, the tensors that the graph returned or wrote to, with
+    random gradients from a fixed seed. `leaves` holds one leaf for each input: None for an input
+    that requires no gradient.
     """
     wanted = {f"input[{i}]": leaf for i, leaf in enumerate(leaves) if leaf is not None}
     outputs = [t for t in roots if isinstance(t, torch.Tensor) and t.grad_fn is not None]
@@ -213,9 +217,10 @@ def _gradients(roots: Sequence[object], leaves: Sequence[torch.Tensor | None]) -
 
 
 def _record_leaf(thing: object, alias: str = "") -> object:
-    """Return a tensor as RecordedTensor, a number, string or None unchanged, else "<class>".
+    """Return a tensor as a `RecordedTensor`; return a number, string or None unchanged.
 
-    `alias` names the input whose memory the tensor shares; "" if there is none.
+    Any other object becomes its class name, such as "<Config>". `alias` names the input whose
+    memory the tensor shares; "" if there is none.
     """
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias, copied=False)
@@ -308,7 +313,10 @@ def _restore_random_states() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _restore_buffers(module: torch.fx.GraphModule) -> Iterator[None]:
-    """Restore the buffers that are attributes of the graph, not inputs, when the block ends."""
+    """Restore the buffers of the graph module when the block ends.
+
+    Buffers that the graph takes as inputs are not among them.
+    """
     kept = [(buffer, buffer._version, buffer.detach().clone()) for buffer in module.buffers()]
     try:
         yield

@@ -27,7 +27,10 @@ from fullgraph.compiler.private import (
 
 
 class GraphTrial:
-    """Trial of one rung on a graph: in a forked child if that is safe, else in this process."""
+    """Trial of one rung on a graph: the rung compiles it, runs it, and is compared with eager.
+
+    This happens in a forked child if a fork is safe, else in this process.
+    """
 
     def __init__(
         self,
@@ -127,9 +130,10 @@ def _run_forked(job: Callable[[], GraphVerdict], seconds: float | None) -> Graph
 
 
 def _verdict_of(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> GraphVerdict:
-    """Return the verdict that a job in a child returned; if it returned none, make one.
+    """Return the verdict that a child sent, or a verdict on how the child ended.
 
-    A crash, a hang or an exception is a failure of the graph; SIGKILL gives "unknown".
+    A crash, a hang and an exception count as failures of the graph: "crashes", "hangs", "raises".
+    For a child killed by SIGKILL the verdict is "unknown", because memory may have been short.
     """
     if outcome.value is not None:
         return outcome.value
@@ -143,9 +147,9 @@ def _verdict_of(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> Gra
 
 
 def example_inputs(inputs: Sequence[object]) -> list[object] | None:
-    """Return the inputs with symbolic numbers replaced by their hints.
+    """Return the inputs with each symbolic number replaced by its hint: `s0` by 8, for example.
 
-    None if a symbolic number has no hint or an input is a fake tensor.
+    Returns None if a symbolic number has no hint, or if an input is a fake tensor.
     """
     symbols = (torch.SymInt, torch.SymFloat, torch.SymBool)
     numbers = [hint_of_symbol(thing) if isinstance(thing, symbols) else thing for thing in inputs]

@@ -83,7 +83,10 @@ def _copy_without_history(
 
 
 def _copy_part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
-    """Return a copy of the part of its storage that `tensor` occupies: `span` elements."""
+    """Return a new storage with a copy of the elements that `tensor` covers in its own storage.
+
+    These are `span` elements from the tensor's storage offset on.
+    """
     whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     whole.set_(tensor.untyped_storage(), int(tensor.storage_offset()), (span,), (1,))
     return whole.clone().untyped_storage()
@@ -92,7 +95,7 @@ def _copy_part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
 def _with_history_of(
     fresh: torch.Tensor, tensor: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the copy `fresh` with the class and autograd history of `tensor`, and a leaf.
+    """Return (copy, leaf): the copy `fresh` made a parameter, buffer or (non-)leaf like `tensor`.
 
     The leaf receives the gradient of the copy; it is None if `tensor` requires no gradient.
     """
@@ -109,9 +112,10 @@ def _with_history_of(
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
-    """Return whether a plain tensor, parameter or buffer has elements in strided memory.
+    """Return whether the elements of `tensor` are in strided memory that can be copied.
 
-    False for other subclasses of Tensor.
+    False for subclasses other than Parameter and Buffer, and for empty, sparse and quantized
+    tensors.
     """
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not isinstance(
         tensor, torch.nn.Buffer

@@ -29,7 +29,7 @@ def random_states() -> RandomStates:
 
 
 def set_random_states(states: RandomStates) -> None:
-    """Restore what `random_states` returned."""
+    """Restore `states`, the random states that `random_states` returned."""
     torch.set_rng_state(states[0])
     module = _initialized_module()
     if len(states) > 1 and module is not None:

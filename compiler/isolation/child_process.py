@@ -19,9 +19,10 @@ from fullgraph.compiler.sources import freeze_inherited_objects
 
 
 def enter_child(parent: int, output: int, cache: str) -> None:
-    """Detach this forked child from the process `parent`.
+    """Separate this forked child from its parent, the process with the id `parent`.
 
-    The child prints to the descriptor `output`, and its compiler builds in the folder `cache`.
+    The child then prints to the file descriptor `output`, and Inductor builds in the folder
+    `cache`. Shared memory is private to the child, and collectives run without the other ranks.
     """
     _detach_from(parent)
     _replace_streams(output)
@@ -31,14 +32,21 @@ def enter_child(parent: int, output: int, cache: str) -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Make the kernel kill this process when `parent` exits; exit now if it already has."""
+    """Make the kernel kill this process when the process with the id `parent` exits.
+
+    If that process has already exited, exit now.
+    """
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         os._exit(1)
 
 
 def _detach_from(parent: int) -> None:
-    """Leave the parent's terminal, signal handlers, debugger and garbage collection."""
+    """Give this forked child its own session and default signal handlers, and no core dumps.
+
+    It ends when its parent, the process with the id `parent`, ends. Its garbage collector ignores
+    the objects that it inherited.
+    """
     os.setsid()
     end_with_parent(parent)
     signal.set_wakeup_fd(-1)  # of an event loop

@@ -15,10 +15,11 @@ from fullgraph.compiler.isolation.snapshots import devices_of
 
 
 def choose_process(objects: Sequence[object]) -> tuple[JobProcess, str]:
-    """Return where to run a job that uses `objects`, and the reason as a clause.
+    """Return ("fork" or "process", reason): where to run a job that uses `objects`.
 
-    An initialised process group is no obstacle: a forked child computes its collectives without
-    the other ranks.
+    "fork" is a forked child, "process" is this process; the reason is a clause: "everything is on
+    CPU". A fork is safe with a process group: a forked child computes its collectives without the
+    other ranks.
     """
     if sys.platform != "linux":
         return "process", f"a fork is not safe on {sys.platform}"

@@ -44,7 +44,10 @@ _LONG_PATH = 70
 
 @dataclass
 class ForkServerConnection:
-    """Address of this process's fork server; forked children inherit it."""
+    """Socket address of this process's fork server (None without one), and its lock.
+
+    Forked children inherit both.
+    """
 
     address: str | None = None
     """Path of the server's socket; None if this process has no server."""
@@ -124,7 +127,9 @@ def begin_in_fork_server(
 ) -> Callable[[], JobOutcome[T]]:
     """Begin `job` in a child of the fork server; return a function that waits for its outcome.
 
-    The arguments are those of `begin_forked`. Raises FullgraphError if the job cannot be pickled.
+    The child is killed after `seconds`, if it allocates more than `memory` bytes (None: no limit),
+    or if `stop()` returns True. Inductor builds in the folder `cache`; None means a temporary one.
+    `on_message` receives what the job emits. Raises FullgraphError if the job cannot be pickled.
     """
     assert CONNECTION.address is not None
     content = serialize((_state_to_send(), non_default_config(), job))
@@ -175,7 +180,10 @@ def _unpickle_outcome(outcome: JobOutcome[object]) -> JobOutcome[Any]:
 
 
 def _state_to_send() -> dict[str, object]:
-    """Return the process state that may change a program's behaviour, by name."""
+    """Return the state of this process that may change a program's behaviour, by name.
+
+    {"grad mode": True, …}: a child of the fork server sets it before it runs a job.
+    """
     state = {each.name: each.read() for each in process_states() if not _NOT_SENT.search(each.name)}
     device = torch.get_default_device()
     if device.type != "cpu":  # it may come from a `with`, which no process state shows

@@ -67,7 +67,10 @@ def serve(address: str, parent: str, compiler: str, *modules: str) -> None:
 
 
 def _fork_for(request: ForkRequest, connection: Connection) -> None:
-    """Fork a child in this thread, and forward its messages from another thread."""
+    """Fork a child that runs the requested job; a new thread sends its outcome to the client.
+
+    If the fork fails, the client receives an outcome with the error.
+    """
 
     def on_message(message: object) -> None:
         _send(connection, True, message)
@@ -97,7 +100,10 @@ def _send_outcome(connection: Connection, wait: Callable[[], JobOutcome[object]]
 
 
 def _send(connection: Connection, is_message: bool, content: object) -> None:
-    """Send a message or an outcome to the client; do nothing if the client is gone."""
+    """Send `content` to the client: a message of the job if `is_message`, else its outcome.
+
+    Does nothing if the client is gone.
+    """
     with contextlib.suppress(OSError):  # the client is gone
         connection.send_bytes(pickle.dumps((is_message, content)))
 

@@ -43,8 +43,8 @@ def can_limit_time() -> bool:
 def time_limit(seconds: float | None) -> Iterator[None]:
     """Raise TimeLimitExceeded in the block after `seconds`, then every second until it ends.
 
-    If the program has set an alarm, it is set again afterwards with its remaining time. Does
-    nothing if `seconds` is None or `can_limit_time()` is False.
+    A timer that the program itself set (`signal.setitimer`) is restored afterwards with its
+    remaining time. Does nothing if `seconds` is None or `can_limit_time()` is False.
     """
     if seconds is None or not can_limit_time():
         yield

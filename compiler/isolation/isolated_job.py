@@ -73,9 +73,11 @@ def begin_isolated(
     cache: str | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Callable[[], JobOutcome[T]]:
-    """Begin `job` in a forked child of this process or of its fork server.
+    """Begin `job` in a forked child of this process, or in a child of its fork server.
 
-    Returns a function that waits for the outcome; the arguments are those of `begin_forked`.
+    Returns a function that waits for the outcome. The child is killed after `seconds`, if it
+    allocates more than `memory` bytes (None: no limit), or if `stop()` returns True. Inductor
+    builds in the folder `cache`; None means a temporary one.
     """
     begin = begin_in_fork_server if has_fork_server() else begin_forked
     return begin(job, seconds=seconds, memory=memory, cache=cache, stop=stop)
@@ -88,7 +90,12 @@ def run_isolated_together(
     where: JobProcess,
     seconds: float | None = None,
 ) -> list[JobOutcome[T]]:
-    """Run each job as `run_isolated` does; forked children all run at the same time."""
+    """Run the jobs isolated; return how each one ended, in the order of `jobs`.
+
+    With `where="fork"`, all run at the same time, each in a forked child. With "process", they run
+    one after the other in this process, and `objects` are restored after each. `seconds` is the
+    wall time of each job; None means no limit.
+    """
     if where == "process":
         return [run_isolated(job, objects=objects, seconds=seconds, where=where) for job in jobs]
     cancelled = threading.Event()
@@ -106,7 +113,8 @@ def run_isolated_together(
 def process_with_own_memory() -> JobProcess:
     """Return where to run a job that must leave the memory of the user's process unchanged.
 
-    That is a forked child. A process with a fork server is a child already: it runs the job itself.
+    That is "fork", a forked child. It is "process", this very process, if there is a fork server,
+    because only a child of the user's process has one.
     """
     return "process" if has_fork_server() else "fork"
 

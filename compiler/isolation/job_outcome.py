@@ -16,7 +16,7 @@ JobProcess = Literal["fork", "process"]
 
 @dataclass(frozen=True)
 class JobError:
-    """An exception that ended a job."""
+    """An exception that ended a job: its class, module, message and traceback, and a copy of it."""
 
     type: str
     """Qualified name of the class without its module, as in the last line of a traceback."""
@@ -77,7 +77,11 @@ def _copy_exception(exception: BaseException) -> BaseException | None:
 
 
 def pickle_plain(value: object, what: str) -> bytes:
-    """Return `value` pickled. Raises TypeError if that fails; the message calls it `what`."""
+    """Return `value` pickled.
+
+    Raises TypeError if that fails. The message begins with `what`: for "the result", it is "the
+    result is a Model that cannot be pickled, …".
+    """
     try:
         return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:

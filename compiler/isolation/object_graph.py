@@ -47,7 +47,10 @@ _ITERATORS = tuple(type(iter(one)) for one in _ITERABLES)
 
 @dataclass(frozen=True)
 class FoundPart:
-    """A part of an object (`StatePart`), and its state when the walk reached it."""
+    """Part of an object that an `ObjectWalk` found, and its state at that time.
+
+    `expression` is Python for the object: "Net._modules['layers']".
+    """
 
     expression: str
     """Python expression for the object: "Net._modules['layers']"."""
@@ -61,7 +64,10 @@ class FoundPart:
 
 
 class ObjectWalk:
-    """Iterator over the state parts of all objects reachable from `objects`, each object once."""
+    """Iterator over the state of all objects reachable from `objects`, each object once.
+
+    It yields a `FoundPart` for each part of an object, such as the items of a list.
+    """
 
     def __init__(self, objects: Sequence[object], *, memory: bool = True) -> None:
         """Prepare the walk; without `memory`, it skips the elements of tensors and arrays."""
@@ -112,9 +118,9 @@ class ObjectWalk:
 
 
 def references(thing: object) -> list[tuple[str, object]]:
-    """Return (path suffix, object) for each object that `thing` refers to: (".weight", …).
+    """Return the objects that `thing` refers to, each with its path suffix: [(".weight", …)].
 
-    Numbers, strings and other atoms are left out. [] for tensors and classes.
+    Numbers, strings and other atoms are left out. The list is empty for tensors and classes.
     """
     if isinstance(thing, torch.Tensor | type):
         return []
@@ -135,10 +141,10 @@ def _readable_path(expression: str) -> str:
 
 
 def _root_expression(number: int, thing: object) -> str:
-    """Return the expression with which the path of an object begins, and of all it refers to.
+    """Return the name with which all paths from an object begin: "Net", "forward", "objects[2]".
 
-    It is the class name of a module, the name of a function or class, and otherwise "objects[2]",
-    where 2 is `number`, the object's index.
+    It is the class name of a module, the qualified name of a function or class, and otherwise
+    "objects[2]", where 2 is `number`, the object's index.
     """
     if isinstance(thing, torch.nn.Module):
         return type(thing).__name__
@@ -146,7 +152,10 @@ def _root_expression(number: int, thing: object) -> str:
 
 
 def _parts(thing: object) -> list[StatePart[Any]]:
-    """Return the state parts of `thing`; [] if the walk does not look inside it."""
+    """Return the parts of `thing` whose state can be read, such as the items of a list.
+
+    [] if the walk does not look inside `thing`.
+    """
     if isinstance(thing, torch.Tensor):
         return [TensorPart(thing), *_attribute_parts(thing), _ClassPart(thing)]
     if isinstance(thing, torch.UntypedStorage):
@@ -199,7 +208,7 @@ class _ClassPart(parts.NamedPart):
 
 
 def _attribute_parts(thing: object) -> list[StatePart[object]]:
-    """Return the parts that hold the `__dict__` and the slots of an object."""
+    """Return parts for the `__dict__` and the slots of an object; [] if it has neither."""
     found: list[StatePart[Any]] = []
     if isinstance(getattr(thing, "__dict__", None), dict):
         found.append(parts.AttributesPart(thing))
@@ -210,7 +219,10 @@ def _attribute_parts(thing: object) -> list[StatePart[object]]:
 
 
 def _slot_names(kind: type) -> tuple[str, ...]:
-    """Return the names of the slots that `kind` and its bases define in Python."""
+    """Return the names of the slots that `kind` and its bases define.
+
+    Slots of classes that the walk does not look into, such as those of `threading`, are left out.
+    """
     return tuple(
         name
         for one in kind.__mro__
@@ -223,8 +235,8 @@ def _slot_names(kind: type) -> tuple[str, ...]:
 def _function_parts(function: types.FunctionType) -> list[StatePart[object]]:
     """Return the state parts of a function: its defaults, attributes and closure cells.
 
-    If the function is user code, also the globals that it uses, and those of the user's modules
-    that it uses as attributes: `settings.scale`.
+    If its file is the user's, they include the globals that the function uses, and the attributes
+    that it uses of the user's modules, such as `scale` in `settings.scale`.
     """
     found: list[StatePart[Any]] = [
         parts.NamedAttributesPart(function, ("__defaults__", "__kwdefaults__")),
@@ -259,9 +271,10 @@ def _inner_codes(code: types.CodeType) -> list[types.CodeType]:
 
 
 def _wrapped_names(thing: object) -> tuple[str, ...]:
-    """Return the attributes in which a wrapper, such as a method or a partial, holds its objects.
+    """Return the attributes in which a wrapper holds its objects: ("__self__", "__func__").
 
-    () for any other object.
+    Wrappers are methods, partials, static methods, class methods and properties. () for any other
+    object.
     """
     if isinstance(thing, types.MethodType):
         return "__self__", "__func__"
@@ -275,7 +288,7 @@ def _wrapped_names(thing: object) -> tuple[str, ...]:
 
 
 def _getter_part(thing: object) -> StatePart[Any] | None:
-    """Return the part of an object whose state is read by methods; None for other objects.
+    """Return the part of an object whose state can only be read by a call; None for others.
 
     Such objects are random generators, iterators and functions with a cache.
     """
@@ -305,7 +318,7 @@ def _getter_part(thing: object) -> StatePart[Any] | None:
 
 
 def _empty_cache(function: Any, size: int) -> None:
-    """Empty a function's cache, which had `size` entries before the job.
+    """Empty the cache of a function, made by `lru_cache`, that had `size` results before the job.
 
     Raises TypeError if `size` is not 0, because cached results cannot be put back.
     """
@@ -338,7 +351,10 @@ def _is_opaque(kind: type) -> bool:
 
 
 def _is_users(file: str) -> bool:
-    """Return whether `file` holds the user's code; also True for "<string>", the file of exec."""
+    """Return whether `file` holds the user's code.
+
+    True also for a made-up name such as "<string>", the file of `exec`; False for "<frozen os>".
+    """
     return owner_of(file) is Owner.USER or (file.startswith("<") and not file.startswith("<frozen"))
 
 

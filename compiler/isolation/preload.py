@@ -23,7 +23,10 @@ def preload_dynamo() -> None:
 
 @functools.cache
 def preload_dynamic_shapes() -> None:
-    """Compile a tiny function with data-dependent shapes and scalars, as `preload_dynamo` does."""
+    """Compile a tiny function with data-dependent shapes and scalars, to load what they need.
+
+    Forked children then need not load it. Dynamo's counters stay as they were.
+    """
     compile_tiny("eager", symbols=True)
 
 
@@ -55,10 +58,10 @@ def preload_folder() -> str:
 
 
 def compiler_environment() -> dict[str, str]:
-    """Return environment variables with which a new Python process need not probe the compiler.
+    """Return environment variables with which a new process reuses what this one has built.
 
-    With them Inductor uses the headers already built and the vector instructions already tested.
-    They change no result. {} if Inductor was not preloaded.
+    {"TORCHINDUCTOR_CACHE_DIR": …} names the folder with the headers; another variable says that the
+    vector instructions are already tested. They change no result. {} if Inductor was not preloaded.
     """
     if not _compile_with_inductor.cache_info().currsize:
         return {}

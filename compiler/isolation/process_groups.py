@@ -43,9 +43,9 @@ def detach_process_groups() -> bool:
 
 
 def groups_of_graph(graph: fx.GraphModule) -> tuple[GroupSpec, ...]:
-    """Return the groups that functional collectives of a graph and its subgraphs use.
+    """Return the process groups that functional collectives in a graph and its subgraphs use.
 
-    A group that this process does not have is returned with one rank.
+    A group that this process does not have is returned with size 1.
     """
     modules = [each for each in graph.modules() if isinstance(each, fx.GraphModule)]
     nodes = (node for module in modules for node in module.graph.nodes)
@@ -92,9 +92,9 @@ def _name_order(group: GroupSpec) -> tuple[bool, int, str]:
 
 
 def _ranks_around(group: GroupSpec, rank: int, size: int) -> str:
-    """Return a list, as source, of `group.size` global ranks with `rank` at index `group.rank`.
+    """Return the source code of a list of `group.size` ranks, with `rank` at index `group.rank`.
 
-    `size` is the number of all ranks.
+    `size` is the world size: for the rank 3 of 4, in a group of size 2 as rank 1, "[0, 3]".
     """
     before = [r for r in range(size) if r < rank][: group.rank]
     after = [r for r in range(size) if r > rank][: group.size - 1 - len(before)]

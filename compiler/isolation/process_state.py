@@ -26,9 +26,9 @@ from fullgraph.compiler.private import (
 
 @dataclass(frozen=True)
 class ProcessState:
-    """One piece of process state, such as the environment.
+    """Functions that read and restore one piece of process state, such as the environment.
 
-    `read` returns a value that `==` can compare, and that `write` restores.
+    `read` returns a value that `==` can compare; `write` restores the state from such a value.
     """
 
     name: str
@@ -65,7 +65,7 @@ def _from_bytes(state: bytes) -> torch.Tensor:
 
 
 def _random_states() -> Iterator[ProcessState]:
-    """Yield the states of random generators: torch's, Python's, NumPy's."""
+    """Yield a `ProcessState` for each kind of random generator: torch's, Python's, NumPy's."""
 
     def device_generators(backend: Any) -> ProcessState:
         """Return the state of the default generators of `backend`, such as torch.cuda."""
@@ -109,7 +109,7 @@ _SETTINGS = (
 
 
 def _torch_states() -> Iterator[ProcessState]:
-    """Yield torch's process-wide settings."""
+    """Yield a `ProcessState` for each process-wide setting of torch, such as the grad mode."""
     yield ProcessState("grad mode", torch.is_grad_enabled, torch.set_grad_enabled)
     yield ProcessState("default dtype", torch.get_default_dtype, torch.set_default_dtype)
     yield ProcessState("default device", get_default_device, torch.set_default_device)
@@ -160,14 +160,14 @@ def _autocast_state(device: str) -> tuple[bool, torch.dtype]:
     return torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
 
 
-def _set_autocast(device: str, now: tuple[bool, torch.dtype]) -> None:
-    """Restore whether autocast is on for a device, and its dtype."""
-    torch.set_autocast_enabled(device, now[0])
-    torch.set_autocast_dtype(device, now[1])
+def _set_autocast(device: str, saved: tuple[bool, torch.dtype]) -> None:
+    """Restore autocast for a device type; `saved` is (whether it is on, its dtype)."""
+    torch.set_autocast_enabled(device, saved[0])
+    torch.set_autocast_dtype(device, saved[1])
 
 
 def _python_states() -> Iterator[ProcessState]:
-    """Yield Python's process-wide state: paths, streams, environment, warnings, loggers."""
+    """Yield a `ProcessState` for each of Python's settings: environment, streams, loggers, …"""
     yield ProcessState("environment variables", lambda: dict(os.environ), _set_environment)
     yield ProcessState("current folder", os.getcwd, os.chdir)
     yield ProcessState("sys.path", lambda: list(sys.path), _set_path)
@@ -177,8 +177,8 @@ def _python_states() -> Iterator[ProcessState]:
     yield ProcessState("loggers", _logger_states, _set_logger_states, _show_logger_states)
 
 
-def _set_path(was: list[str]) -> None:
-    sys.path[:] = was
+def _set_path(saved: list[str]) -> None:
+    sys.path[:] = saved
 
 
 def _standard_streams() -> tuple[object, ...]:
@@ -186,24 +186,24 @@ def _standard_streams() -> tuple[object, ...]:
     return sys.stdin, sys.stdout, sys.stderr, sys.excepthook, sys.displayhook
 
 
-def _set_streams(was: tuple[Any, ...]) -> None:
-    sys.stdin, sys.stdout, sys.stderr, sys.excepthook, sys.displayhook = was
+def _set_streams(saved: tuple[Any, ...]) -> None:
+    sys.stdin, sys.stdout, sys.stderr, sys.excepthook, sys.displayhook = saved
 
 
-def _set_environment(was: dict[str, str]) -> None:
-    """Restore the environment variables, changing only those that differ."""
-    for name in os.environ.keys() - was.keys():
+def _set_environment(saved: dict[str, str]) -> None:
+    """Restore the environment variables to `saved`, changing only those that differ."""
+    for name in os.environ.keys() - saved.keys():
         del os.environ[name]
-    for name, value in was.items():
+    for name, value in saved.items():
         if os.environ.get(name) != value:
             os.environ[name] = value
 
 
-def _set_filters(was: list[Any]) -> None:
-    """Restore the warning filters in place."""
+def _set_filters(saved: list[Any]) -> None:
+    """Restore the warning filters to `saved`, in the same list object."""
     with warnings.catch_warnings():  # its end invalidates the cached filters
         pass
-    warnings.filters[:] = was  # type: ignore[index]
+    warnings.filters[:] = saved  # type: ignore[index]
 
 
 def _logger_states() -> dict[str, tuple[object, ...]]:
@@ -216,9 +216,9 @@ def _logger_states() -> dict[str, tuple[object, ...]]:
     }
 
 
-def _set_logger_states(was: dict[str, tuple[Any, ...]]) -> None:
-    """Restore level, propagation, handlers and filters of each logger."""
-    for name, (level, propagate, disabled, handlers, filters) in was.items():
+def _set_logger_states(saved: dict[str, tuple[Any, ...]]) -> None:
+    """Restore level, propagation, handlers and filters of each logger in `saved`, by name."""
+    for name, (level, propagate, disabled, handlers, filters) in saved.items():
         logger = logging.getLogger(name)
         logger.propagate, logger.disabled = propagate, disabled
         logger.handlers[:], logger.filters[:] = handlers, filters
@@ -227,5 +227,5 @@ def _set_logger_states(was: dict[str, tuple[Any, ...]]) -> None:
 
 
 def _show_logger_states(states: dict[str, tuple[object, ...]]) -> str:
-    """Return logger states as text, without loggers that have default settings."""
+    """Return logger states as text for a digest; leave out loggers with default settings."""
     return repr({name: s for name, s in states.items() if s[0] or any(s[2:])})

@@ -14,7 +14,7 @@ from fullgraph.compiler.private import DynamoCaches, disable_torch_function
 
 
 class Snapshot:
-    """State of objects and of the process when it was made.
+    """Copy of the state of objects and of the process, which `restore` puts back.
 
     Copies of tensors are on the tensors' device, or on the CPU if the device is full.
     """
@@ -74,9 +74,9 @@ def devices_of(objects: Sequence[object]) -> frozenset[str]:
 def state_digest(objects: Sequence[object]) -> dict[str, str]:
     """Return a hash of each thing that isolation must leave unchanged, by its description.
 
-    Tensors and arrays are hashed by their bytes, references by the order in which the walk reaches
-    their objects. In one process, two digests of the same objects are equal if nothing changed,
-    and only then.
+    A description is "Net.layers: items" or "grad mode". Tensors and arrays are hashed by their
+    bytes, references by the order in which the walk reaches their objects. In one process, two
+    digests of the same objects are equal if nothing changed, and only then.
     """
     walk = ObjectWalk(objects)
     found = list(walk)
@@ -100,7 +100,10 @@ def _is_view(thing: object) -> bool:
 
 
 def _digest_of(found: FoundPart, walk: ObjectWalk) -> bytes:
-    """Return the content of a part as bytes; each object it refers to becomes a number."""
+    """Return the content of a part as bytes, with a number in place of each object it refers to.
+
+    `walk`, which found the part, numbers the objects.
+    """
     children = []
     for name, child in found.part.children(found.state):
         number = walk.index_of(child)

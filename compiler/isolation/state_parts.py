@@ -23,7 +23,10 @@ NamedObjects = tuple[tuple[str, object], ...]
 
 
 class StatePart(Generic[S]):
-    """One part of an object, with a state of type `S`."""
+    """One part of an object that can be read, compared and restored, such as a list's items.
+
+    `S` is the type of the part's state.
+    """
 
     kind: ClassVar[str]
     """Name of the part in a digest."""
@@ -57,7 +60,7 @@ class StatePart(Generic[S]):
 
 
 class NamedPart(StatePart[NamedObjects]):
-    """A part whose state is a tuple of (path suffix, object) pairs."""
+    """A part whose state is a tuple of (path suffix, object) pairs: ((".weight", …), …)."""
 
     def equal_states(self, one: NamedObjects, other: NamedObjects) -> bool:
         """Return whether names are equal and objects identical."""
@@ -140,7 +143,7 @@ class AttributesPart(NamedPart):
 
 
 class NamedAttributesPart(NamedPart):
-    """Given attributes of an object, such as slots or a function's defaults."""
+    """Attributes of an object that are given by name, such as slots or a function's defaults."""
 
     kind = "names"
 
@@ -232,7 +235,10 @@ class CellPart(NamedPart):
 
 
 class GetterPart(StatePart[S]):
-    """State that a method returns as data, such as that of a random generator or an iterator."""
+    """State that a call of a getter returns as data, such as that of a random generator.
+
+    Without a setter, it can be compared but not restored.
+    """
 
     kind = "state"
 

@@ -64,7 +64,7 @@ class TensorMetadata:
 
 
 class TensorPart(StatePart[TensorMetadata]):
-    """Metadata of a tensor: its place in memory and its autograd state."""
+    """Metadata of a tensor: shape, strides and position in memory, and its autograd state."""
 
     kind = "place"
 
@@ -144,7 +144,10 @@ def _has_memory(tensor: torch.Tensor) -> bool:
 
 
 def _has_storage(tensor: torch.Tensor) -> bool:
-    """Return whether the elements are in memory: not on the meta device, not a ZeroTensor's."""
+    """Return whether the elements are in strided memory.
+
+    False on the meta device, for other layouts and for ZeroTensors.
+    """
     strided = tensor.layout is torch.strided and tensor.device.type != "meta"
     return strided and not tensor._is_zerotensor()
 
@@ -157,7 +160,7 @@ def _same_place(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _place_in_memory(tensor: torch.Tensor) -> list[object]:
-    """Return dtype, device, shape and layout, with strides and offset of a strided tensor."""
+    """Return dtype, device, shape and layout; for a strided tensor, also strides and offset."""
     place: list[object] = [tensor.dtype, tensor.device, tuple(tensor.shape), tensor.layout]
     if tensor.layout is torch.strided:
         place += [tensor.stride(), tensor.storage_offset()]

@@ -27,7 +27,10 @@ from fullgraph.compiler.sources import (
 
 @dataclass(frozen=True)
 class FunctionValues:
-    """Summaries of the values of one run, by position of the expression; can be pickled."""
+    """What one run recorded: a summary of each expression's values, by position.
+
+    It can be pickled.
+    """
 
     values: dict[Position, ValueSummary] = field(default_factory=dict)
     raised: str | None = None
@@ -87,7 +90,10 @@ def observe_called_functions(run: Callable[[], object]) -> FunctionValues:
 
 
 def _functions_around(places: Iterable[Position]) -> Iterator[tuple[Source, FunctionNode]]:
-    """Yield the outermost function around each place, and the functions of its file it calls."""
+    """Yield (source, function): the outermost function around each place, and those it calls.
+
+    A called function is included only if it is in the same file.
+    """
     done: set[tuple[str, int]] = set()
     for place in places:
         source = read_source(place.file)
@@ -125,7 +131,7 @@ def _called_functions(source: Source, function: FunctionNode) -> Iterator[Functi
 def recordable_expressions(node: ast.AST, callees: bool = True) -> Iterator[ast.expr]:
     """Yield the expressions inside a function or module that can be wrapped in a recording call.
 
-    Without `callees`, `f` in `f(x)` and `a.f` in `a.f(x)` are left out.
+    If `callees` is False, leave out the `f` of `f(x)` and the `a.f` of `a.f(x)`.
     """
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():

@@ -11,7 +11,10 @@ from fullgraph.compiler.sources import FunctionNode, Source, read_source
 
 
 class NodeUse(StrEnum):
-    """How the surrounding code uses an expression; for a statement, what it does."""
+    """How the surrounding code uses an expression: as a "value", "truth", "index", …
+
+    For a statement, what it does: "store" or "bind".
+    """
 
     VALUE = "value"
     TRUTH = "truth"
@@ -50,9 +53,8 @@ class NotInstrumentable(Exception):
 def nodes_to_instrument(position: Position) -> tuple[InstrumentedNode, ...]:
     """Return the nodes to instrument at a graph break's position, in source order; never empty.
 
-    The position may be that of a whole statement: CPython locates the jump on a condition that is
-    a plain name at the whole `if`. Then the nodes are the expressions of the statement that the
-    instruction reads. Raises NotInstrumentable.
+    The position may be that of a whole statement: for `if x:`, CPython gives the jump the position
+    of the `if`, and the node to instrument is `x`. Raises NotInstrumentable.
     """
     source = read_source(position.file)
     if source is None:
@@ -76,9 +78,9 @@ def nodes_to_instrument(position: Position) -> tuple[InstrumentedNode, ...]:
 
 
 def _node_at(source: Source, position: Position) -> ast.AST | None:
-    """Return the node at `position`; None if there is none.
+    """Return the node that has the start and end of `position`, else one that has its start.
 
-    If no node has the start and the end of `position`, one that has its start is returned.
+    None if there is neither.
     """
     return source.node(position) or source.node(replace(position, end_line=None))
 
@@ -87,9 +89,10 @@ NodeUses = list[tuple[ast.expr | ast.stmt, NodeUse]]
 
 
 def _nodes_of(source: Source, node: ast.AST, function: str) -> NodeUses:
-    """Return the expressions or statements to instrument for `node`, each with its NodeUse.
+    """Return the parts of `node` to instrument, each with its NodeUse.
 
-    `function` is the name of the code object that contains `node`: "forward", "<lambda>".
+    For `if a and b:` they are `a` and `b`; for `for x in y:` it is `y`. `function` is the name of
+    the code object that contains `node`: "forward", "<lambda>". Raises NotInstrumentable.
     """
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
@@ -122,7 +125,11 @@ def _nodes_of(source: Source, node: ast.AST, function: str) -> NodeUses:
 
 
 def _nodes_of_expression(source: Source, node: ast.expr, function: str) -> NodeUses:
-    """Return the expressions to instrument for `node`, each with its NodeUse, as `_nodes_of`."""
+    """Return what to instrument for the expression `node`, each part with its NodeUse.
+
+    For the `x.f` of `x.f(y)`, this is the whole call. `function` is the name of the code object
+    that contains `node`: "forward", "<lambda>". Raises NotInstrumentable.
+    """
     parent = source.parents[node]
     truth = _is_condition(source, node)
     if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
@@ -161,9 +168,10 @@ def _nodes_of_expression(source: Source, node: ast.expr, function: str) -> NodeU
 
 
 def _nodes_of_target(source: Source, node: ast.expr) -> NodeUses:
-    """Return what to instrument, with its NodeUse, for a target that a statement assigns to.
+    """Return what to instrument if `node` is the target of a statement, with its NodeUse.
 
-    This is the value assigned, the iterable of a `for`, or the whole statement.
+    For the targets of `a, b = x` and of `for a, b in x`, it is `x`; for `x[0] = y`, the whole
+    statement. Raises NotInstrumentable for any other target, such as that of `a = x`.
     """
     around = source.parents[node]
     while isinstance(around, ast.Tuple | ast.List | ast.Starred):
@@ -184,9 +192,9 @@ def _nodes_of_target(source: Source, node: ast.expr) -> NodeUses:
 
 
 def _condition_operands(test: ast.expr) -> NodeUses:
-    """Return the innermost operands in a condition, such as `a` and `b` of `a or not b`.
+    """Return the innermost operands of a condition: `a` and `b` of `a or not b`.
 
-    A condition without `and`, `or` and `not` is returned itself.
+    If the condition has no `and`, `or` and `not`, return the condition itself.
     """
     match test:
         case ast.BoolOp():
@@ -235,7 +243,10 @@ def _bound_names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
 
 
 def subexpressions(position: Position, depth: int = 2) -> tuple[InstrumentedNode, ...]:
-    """Return the operands of the node at a position, their operands, and so on: `depth` levels."""
+    """Return the operands of the expression at `position`, down to `depth` levels of nesting.
+
+    For `x + y * z`: `x`, `y * z`, `y` and `z`. Literals are left out. () if no expression is there.
+    """
     source = read_source(position.file)
     node = _node_at(source, position) if source else None
     if source is None or node is None:
@@ -255,7 +266,7 @@ def subexpressions(position: Position, depth: int = 2) -> tuple[InstrumentedNode
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:
-    """Return the direct operands of a node that can be wrapped in a recording call."""
+    """Return those direct operands of a node that can be wrapped in a recording call."""
     match node:
         case ast.Call():
             inner: list[ast.expr | None] = [*node.args, *(word.value for word in node.keywords)]
@@ -297,7 +308,7 @@ def _operands(node: ast.AST) -> list[ast.expr]:
 
 
 def _contains_slice(node: ast.expr | None) -> bool:
-    """Return whether a node is a tuple that contains a slice or a starred item."""
+    """Return whether a node is a tuple that contains a slice or a starred item: `1:, 0`."""
     return isinstance(node, ast.Tuple) and any(
         isinstance(item, ast.Slice | ast.Starred) for item in node.elts
     )
@@ -321,9 +332,10 @@ def condition_around(position: Position) -> InstrumentedNode | None:
 
 
 def context_managers_at(position: Position) -> tuple[Position, ...]:
-    """Return the positions of the context expressions of the `with` at `position`.
+    """Return the positions of the context expressions of the `with` statement at `position`.
 
-    () if there is no `with`.
+    If `position` is itself that of a context expression, return only that. () if there is no
+    `with`.
     """
     source = read_source(position.file)
     node = _node_at(source, position) if source else None
@@ -337,9 +349,10 @@ def context_managers_at(position: Position) -> tuple[Position, ...]:
 
 
 def branch_runs_code(position: Position, truth: bool) -> bool:
-    """Return whether one branch of the condition at `position` may run code that the other skips.
+    """Return whether the branch taken if the condition is `truth` may run code of its own.
 
-    The branch is the one taken if the condition's truth value is `truth`.
+    For `if c: y = f(x)`, that is so if `truth` is True. A branch that only raises has no code of
+    its own. The condition is the one that contains `position`.
     """
     source = read_source(position.file)
     node: ast.AST | None = source.node(position) if source else None

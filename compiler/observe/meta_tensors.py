@@ -17,9 +17,9 @@ class UnknownValue(Exception):
 
 
 def evaluate_on_meta(term: Term) -> ValueSummary | None:
-    """Return the facts of a term's value; None if they are unknown.
+    """Return the facts of the value of `term`, computed on meta tensors.
 
-    They are also unknown if the value is not a tensor, number, string or None.
+    None if they are unknown, or if the value is not a tensor, number, string or None.
     """
     try:
         value = _value_of(term)
@@ -33,7 +33,7 @@ def evaluate_on_meta(term: Term) -> ValueSummary | None:
 
 
 def _value_of(term: Term) -> Any:
-    """Return a value that has the facts of a term; a tensor is on the meta device.
+    """Return a value that has the facts of `term`: a meta tensor, a number, a string, …
 
     Raises UnknownValue, or what torch raises for the operands.
     """
@@ -50,7 +50,10 @@ def _value_of(term: Term) -> Any:
 
 
 def _make_value(seen: ValueSummary) -> object:
-    """Return a value with these facts. Raises UnknownValue if the expression had several."""
+    """Return a value with the facts in `seen`: an empty meta tensor, or the recorded literal.
+
+    Raises UnknownValue if the expression had several different values, or another kind of value.
+    """
     if seen.is_tensor and len(seen.dtypes) == len(seen.shapes) == 1:
         tensor = seen.tensors[0]
         if tensor.layout == "strided":
@@ -71,7 +74,10 @@ def _torch_constant(qualified: str) -> torch.dtype | float:
 
 
 def _apply(called: str, operands: list[Any], keywords: dict[str, Any]) -> object:
-    """Return the result of the operator `called`; random generators stay as they are."""
+    """Return the result of the operator `called`, such as "torch.relu", on the operands.
+
+    Tensors that it creates are on the meta device. Random generators stay as they are.
+    """
     if called == "list":
         return operands
     if called == "getattr":

@@ -19,7 +19,7 @@ _NAMED = FunctionType | BuiltinFunctionType | MethodType | ModuleType | type
 
 @dataclass
 class SummaryRecorder:
-    """Recorder of one expression; calling it records a value and returns it."""
+    """Recorder of one expression: calling it with a value records the value and returns it."""
 
     count: int = 0
     types: dict[str, None] = field(default_factory=dict)

@@ -34,7 +34,7 @@ WIDTH = 80
 
 @dataclass(frozen=True)
 class ObservedExpression:
-    """The values of one expression, one for each evaluation."""
+    """The values of one expression: how often it was evaluated, and the first ones as text."""
 
     position: Position
     expression: str
@@ -93,7 +93,10 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Observatio
 
 
 def run_without_compiling(run: Callable[[], object]) -> str | None:
-    """Call `run` with compilation disabled; return its exception, "ValueError: text", or None."""
+    """Call `run` with compilation disabled.
+
+    Returns the exception that ended it, as "ValueError: text"; None if there was none.
+    """
     try:
         with force_eager():
             run()
@@ -201,7 +204,7 @@ class NodeRecorder:
 
 
 class _Iteration:
-    """Iterator over a recorded iterable that copies the elements for its recorder."""
+    """Iterator over a recorded iterable; it gives its recorder a copy of each element."""
 
     def __init__(self, recorder: NodeRecorder, iterable: Any) -> None:
         self.recorder = recorder
@@ -237,7 +240,7 @@ class _Context:
 
 @dataclass
 class ValueRecorder:
-    """The recorders of one eager run, by the position of their nodes."""
+    """The recorders of one eager run, by the position of the node that each one records."""
 
     recorders: dict[Position, NodeRecorder] = field(default_factory=dict)
     inner: dict[Position, tuple[NodeRecorder, ...]] = field(default_factory=dict)

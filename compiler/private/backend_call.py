@@ -21,9 +21,10 @@ def resolve_backend(
     options: Mapping[str, object] | None = None,
     dynamic: bool | None = None,
 ) -> Callable[[torch.fx.GraphModule, list[object]], Callable[..., object]]:
-    """Return the callable to which torch.compile resolves a backend.
+    """Return the callable that torch.compile would use as its backend.
 
-    Raises what torch.compile raises.
+    It takes a graph and example inputs, and returns the compiled graph. Raises what torch.compile
+    raises.
     """
     given_options = dict(options) if options else None
     if backend == "inductor":
@@ -32,7 +33,7 @@ def resolve_backend(
 
 
 def find_backend(name: str) -> Callable[..., object] | None:
-    """Return the backend registered under `name` if its module is loaded; load nothing."""
+    """Return the backend registered under `name`; None if none is yet. This loads no module."""
     from torch._dynamo.backends import registry
 
     return getattr(registry, "_COMPILER_FNS", {}).get(name)
@@ -101,9 +102,9 @@ def outside_compilation() -> Iterator[None]:
 
 
 def save_compilation_metrics() -> Callable[[], None]:
-    """Return a function that restores the compilation metrics as they are now.
+    """Return a function that sets the compilation metrics back to their present values.
 
-    A second compiler in the same compilation would raise when it sets a metric for a second time.
+    Without it, a second compiler in the same compilation raises when it sets a metric again.
     """
     metrics = _metrics_context()
     before = dict(vars(metrics).get("_metrics", {}))
@@ -143,7 +144,10 @@ def unwrap_compiled_graph(compiled: Callable[..., object]) -> Callable[..., obje
 
 
 def hint_of_symbol(symbol: Any) -> object:
-    """Return the value of a symbolic number in the call being compiled; None if it has none."""
+    """Return the hint of a symbolic number: its value in the call being compiled, such as 8.
+
+    None if it has none, because it depends on data.
+    """
     return symbol.node.hint
 
 

@@ -18,9 +18,10 @@ class _CallReached(BaseException):
 def count_graph_calls(
     run: Callable[[Callable[..., object]], object], level: GraphLevel = "dynamo"
 ) -> int:
-    """Call `run(backend)`; return how many times it calls graphs that Dynamo captured.
+    """Return how many times `run(backend)` calls a graph that Dynamo captured.
 
-    At the level "dynamo" these are Dynamo's graphs, at "aot" AOTAutograd's decomposed graphs.
+    `run` compiles a program with the backend and calls it. At the level "dynamo", Dynamo's own
+    graphs count; at "aot", the decomposed graphs that AOTAutograd makes of them.
     """
     calls = []
     run(_make_backend(lambda module, inputs: calls.append(module), level))
@@ -30,10 +31,11 @@ def count_graph_calls(
 def capture_graph(
     run: Callable[[Callable[..., object]], object], number: int, level: GraphLevel = "dynamo"
 ) -> CapturedGraph | None:
-    """Return the graph and the inputs of graph call `number` (from 0) that `run(backend)` makes.
+    """Return the graph and the inputs of call `number` (from 0) of a captured graph.
 
-    The run stops just before that call. Returns None if there are fewer calls. `level` is as in
-    `count_graph_calls`.
+    `run(backend)` compiles a program and calls it; it is stopped just before that graph call.
+    Returns None if it makes fewer. At the level "dynamo", calls of Dynamo's own graphs count; at
+    "aot", those of AOTAutograd's decomposed graphs.
     """
     found: list[CapturedGraph] = []
     calls = 0
@@ -59,7 +61,10 @@ def capture_graph(
 def _make_backend(
     listen: Callable[[torch.fx.GraphModule, Sequence[object]], object], level: GraphLevel
 ) -> Callable[..., object]:
-    """Return a backend that calls `listen(graph, inputs)`, then the graph, uncompiled."""
+    """Return a backend whose compiled graph calls `listen(graph, inputs)`, then runs in eager.
+
+    `graph` is Dynamo's at the level "dynamo", AOTAutograd's decomposed one at "aot".
+    """
 
     def compiler(module: torch.fx.GraphModule, _: object) -> Callable[..., object]:
         """Return a callable that reports each call to `listen` and runs the graph in eager."""

@@ -79,7 +79,11 @@ def _record_calls(
     seen: CompiledCalls,
     count_events: Callable[[], int],
 ) -> Callable[..., Any]:
-    """Return a wrapper of `compiled` that records each call in `function` and `seen`."""
+    """Return a wrapper of `compiled` that counts and times its calls.
+
+    It writes to `function`, the entry of this function, and to `seen`, the record of all.
+    `count_events` returns the number of compile events so far.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
         """Call `compiled`, and record the call's time and compile events."""
@@ -107,7 +111,7 @@ def _record_calls(
 
 
 def _describe(fn: Any) -> CompiledFunction:
-    """Return the entry for a compiled function or module: name, file and line."""
+    """Return an entry for a compiled function or module: name, file and line, no calls yet."""
     target = inspect.unwrap(fn)  # a module of torch.nn is wrapped in a function
     module = target if isinstance(target, torch.nn.Module) else getattr(target, "__self__", None)
     if isinstance(module, torch.nn.Module):

@@ -39,8 +39,8 @@ def is_grad_switch(node: Node) -> bool:
 def find_redundant_switches(calls: Sequence[Node]) -> list[Node]:
     """Return the mode switches of a graph that affect no call, in an order to erase them in.
 
-    They are calls that enter and leave a mode with nothing between, and grad switches that set the
-    mode already set.
+    They are pairs that enter and leave a mode with no call in between, and grad switches that set
+    the mode already set.
     """
     left = list(calls)
     found: list[Node] = []
@@ -51,9 +51,10 @@ def find_redundant_switches(calls: Sequence[Node]) -> list[Node]:
 
 
 def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
-    """Return the mode switch `node` and its exit, to be erased together.
+    """Return the calls to erase together with the mode switch `node`: itself and its exit.
 
-    [] if `node` is itself an exit, or a grad switch whose effect no later switch undoes.
+    Only [node] if there is no exit. [] if `node` is itself an exit, or a grad switch whose effect
+    no later switch undoes.
     """
     after = calls[calls.index(node) + 1 :]
     if _function_name(node) in _SETS:
@@ -76,7 +77,7 @@ def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
 
 
 def _is_grad_enabled_before(node: Node, calls: Sequence[Node]) -> object:
-    """Return whether gradients are on before the grad switch `node`."""
+    """Return whether gradients are on just before the grad switch `node`, one of `calls`."""
     sets = [
         c.args[0] for c in calls[: calls.index(node)] if _function_name(c) == _function_name(node)
     ]
@@ -90,7 +91,10 @@ def is_functorch_wrapped(tensor: torch.Tensor) -> bool:
 
 
 def _find_empty_region(calls: list[Node]) -> list[Node]:
-    """Return the calls that enter and leave a mode with nothing between; [] if there are none."""
+    """Return two neighbouring calls that enter and leave a mode; [] if there are none.
+
+    For two neighbouring grad switches of one kind, return only the first, which has no effect.
+    """
     for one, other in itertools.pairwise(calls):
         first, second = _function_name(one), _function_name(other)
         if first == second and first in _SETS:
@@ -102,7 +106,7 @@ def _find_empty_region(calls: list[Node]) -> list[Node]:
 
 
 def _find_repeated_switch(calls: list[Node]) -> list[Node]:
-    """Return the first grad mode switch that sets the mode already set; [] if there is none."""
+    """Return [switch] for the first grad switch that sets the mode already set, else []."""
     now: object = torch.is_grad_enabled()
     for node in calls:
         name = _function_name(node)
@@ -117,7 +121,10 @@ def _find_repeated_switch(calls: list[Node]) -> list[Node]:
 
 @functools.cache
 def _exit_of(name: str) -> str | None:
-    """Return the name of the function that exits the mode that `name` enters; None for others."""
+    """Return the name of the function that exits what the function `name` enters; None for others.
+
+    For example, "_enter_autocast" → "_exit_autocast".
+    """
     for enter, leave in _ENTERS.items():
         if re.fullmatch(enter, name):
             return re.sub(enter, leave, name)

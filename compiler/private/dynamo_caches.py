@@ -44,7 +44,7 @@ _INSTALLED = ("__compiled_fn_", "__resume_at_", "__import_", "__builtins_dict__"
 
 @dataclass(frozen=True)
 class _CodeState:
-    """Action and compiled versions that Dynamo stored on a code object."""
+    """What Dynamo stored on a code object: its action for frames, and the compiled versions."""
 
     action: str
     versions: tuple[CodeType, ...]
@@ -153,7 +153,10 @@ def _owner_name(owner: object) -> str:
 
 
 def _reset_dynamo() -> tuple[str, ...]:
-    """Reset Dynamo, which the job itself loaded; return (), since no cache stays unrestored."""
+    """Reset Dynamo, which only the job used.
+
+    Returns (), the caches that could not be restored: there are none.
+    """
     import torch
 
     torch.compiler.reset()
@@ -169,7 +172,10 @@ def _compiled_codes() -> list[CodeType]:
 
 
 def _find_attributes(table: dict[str, tuple[str, ...]]) -> list[tuple[Any, str]]:
-    """Return the (owner, attribute) pairs of `table` that this torch has."""
+    """Return the (owner, attribute name) pairs of `table` that this torch has.
+
+    `table` maps the path of a module or class to the names of its attributes.
+    """
     found = []
     for path, names in table.items():
         owner = sys.modules.get(path)
@@ -181,7 +187,7 @@ def _find_attributes(table: dict[str, tuple[str, ...]]) -> list[tuple[Any, str]]
 
 
 def _copy_content(container: object) -> object:
-    """Return a copy of `container`, deep where Dynamo changes the inner values in place."""
+    """Return a copy of `container`, and of the dicts and lists in it if it is a dict."""
     if isinstance(container, dict) and any(isinstance(v, dict | list) for v in container.values()):
         return {key: copy.copy(value) for key, value in container.items()}
     return copy.copy(container)
@@ -216,7 +222,7 @@ def _read_code_state(code: CodeType) -> _CodeState:
 
 
 def _live_entries(code: CodeType) -> list[Any]:
-    """Return the live compiled versions of `code`, of every isolated region."""
+    """Return the valid entries of Dynamo's cache for `code`, of every isolated region."""
     from torch._C._dynamo import eval_frame
 
     entries = eval_frame._debug_get_cache_entry_list(code)
@@ -250,7 +256,7 @@ def _restore_code(code: CodeType, was: _CodeState) -> int:
 
 
 def _set_action(code: CodeType, action: str) -> None:
-    """Set Dynamo's action for frames of `code`."""
+    """Set what Dynamo does with frames of `code`: "DEFAULT", "SKIP" or "RUN_ONLY"."""
     from torch._C._dynamo import eval_frame
 
     actions = eval_frame._FrameAction

@@ -72,9 +72,9 @@ def _replace(
     name: str,
     wrap: Callable[[Callable[..., T]], Callable[..., T]],
 ) -> bool:
-    """Replace `owner.name` with `wrap(owner.name)` until `stack` closes.
+    """Replace `owner.name` by `wrap(owner.name)` until `stack` closes.
 
-    Returns False if there is no such attribute.
+    Returns False, and does nothing, if `owner` has no such attribute.
     """
     old = vars(owner).get(name)
     if old is None:
@@ -85,7 +85,10 @@ def _replace(
 
 
 def _hook_breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report graph breaks inside the tracer; return False if this torch lacks the hook."""
+    """Until `stack` closes, report to `listener` each graph break inside the tracer.
+
+    Returns False if this torch lacks the function to hook.
+    """
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -102,7 +105,10 @@ def _hook_breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool
 
 
 def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report exceptions that leave the tracer; return False if this torch lacks the hook."""
+    """Until `stack` closes, report to `listener` each exception that leaves the tracer.
+
+    Returns False if this torch lacks the function to hook.
+    """
     from torch._dynamo.convert_frame import ConvertFrameAssert
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -119,7 +125,10 @@ def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> 
 
 
 def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report frames left to eager, with the reason; return False if this torch lacks the hook."""
+    """Until `stack` closes, report to `listener` each frame left to eager, with the reason.
+
+    Returns False if this torch lacks the function to hook.
+    """
     from torch._dynamo.convert_frame import CatchErrorsWrapper
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -134,9 +143,10 @@ def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
 
 def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report graphs that go to the backend, and whether DDPOptimizer split them.
+    """Until `stack` closes, report to `listener` each graph that goes to the backend.
 
-    Returns False if this torch lacks the hook.
+    The report says whether DDPOptimizer split the graph. Returns False if this torch lacks the
+    function to hook.
     """
     from torch._dynamo.output_graph import OutputGraph as TorchOutputGraph
 
@@ -157,7 +167,10 @@ def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool
 
 
 def _hook_recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report guards that failed before a recompile; return False if this torch lacks the hook."""
+    """Until `stack` closes, report to `listener` the guards that failed before each recompile.
+
+    Returns False if this torch lacks the function to hook.
+    """
     from torch._dynamo import convert_frame
 
     def wrap(old: Callable[..., list[str]]) -> Callable[..., list[str]]:
@@ -175,9 +188,9 @@ def _hook_recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> 
 
 
 def _hook_timings(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    """Report compile times when torch's metrics context exits.
+    """Until `stack` closes, report to `listener` the times of each compilation when it ends.
 
-    Returns False if this torch lacks the hook.
+    Returns False if this torch lacks the function to hook.
     """
     from torch._dynamo import utils
 

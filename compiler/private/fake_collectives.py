@@ -62,7 +62,7 @@ def _writes_outputs(backend: FakeBackend) -> bool:
 def reduce_scatter_(
     outputs: Tensors, inputs: list[Tensors], group: ScriptObject, *_: object, **__: object
 ) -> tuple[Tensors, ScriptObject]:
-    """Write to each output this rank's part of the inputs."""
+    """Write to each output this rank's part of its inputs, not reduced with those of others."""
     rank = _rank(group)
     for output, parts in zip(outputs, inputs, strict=True):
         _write(output, parts[rank])
@@ -80,7 +80,7 @@ def _reduce_scatter_base_(
 def reduce_scatter_tensor_coalesced_(
     outputs: Tensors, inputs: Tensors, group: ScriptObject, *_: object, **__: object
 ) -> ScriptObject:
-    """Reduce and scatter several tensors in one call."""
+    """Write to each output this rank's part of the input at the same index."""
     for output, given in zip(outputs, inputs, strict=True):
         _reduce_scatter_base_(output, given, group)
     return _finished_work()
@@ -106,7 +106,7 @@ def alltoall_base_(
 def scatter_(
     outputs: Tensors, inputs: list[Tensors], group: ScriptObject, *_: object, **__: object
 ) -> tuple[Tensors, ScriptObject]:
-    """Write to each output this rank's part of the inputs; zeros if another rank is the root."""
+    """Write to each output this rank's part of its inputs; zeros if another rank scatters."""
     for place, output in enumerate(outputs):
         _write(output, inputs[place][_rank(group)] if inputs else output.new_empty(0))
     return outputs, _finished_work()

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 
 class OperatorListener(Protocol):
-    """Receiver of the operators of a graph."""
+    """Receiver of the inputs, operators and outputs of a graph, in the order of execution."""
 
     def on_inputs(self, inputs: Sequence[torch.Tensor]) -> None:
         """Receive the graph's inputs, before any operator."""
@@ -71,7 +71,7 @@ def storage_id(tensor: torch.Tensor) -> int:
 
 
 class _FakeRun(torch.fx.Interpreter):
-    """Interpreter that, if a node fails on fake tensors, reports it and uses its example value."""
+    """Interpreter on fake tensors; if a node fails, it reports it and uses its example value."""
 
     def __init__(
         self, module: torch.fx.GraphModule, mode: FakeTensorMode, listener: OperatorListener
@@ -146,7 +146,10 @@ class _Recorder(TorchDispatchMode):
 
 
 def _hint(value: Any, largest: int) -> Any:
-    """Return the hint of a number if it is symbolic; `largest` for a size that depends on data."""
+    """Return a number for a size or scalar: itself, or its hint if it is symbolic.
+
+    A size that depends on data has no hint and becomes `largest`; another number becomes 1.
+    """
     if isinstance(value, int | float):
         return value
     if has_free_unbacked_symbols(value):

@@ -42,8 +42,8 @@ def replace_process_groups() -> bool:
 def _replace_backend(group: ProcessGroup) -> None:
     """Register a backend for `group` that this process can use.
 
-    A group keeps the first backend registered under each type, so a grandchild uses a type that
-    neither its parent nor its grandparent has.
+    The first backend registered under a type cannot be replaced, so the child of a forked child
+    registers its backend under a type that neither ancestor has used.
     """
     backend = _make_lone_backend(group)
     types = torch.distributed.ProcessGroup.BackendType

@@ -31,7 +31,10 @@ _CONFIGS = (
 
 @dataclass(frozen=True, eq=False)
 class ReproCall:
-    """Arguments of a call of `run_repro`, with the grad mode and process groups at that time."""
+    """Arguments of a call of `run_repro`, with the grad mode and process groups at that time.
+
+    `level` says which of torch's minifiers wrote the script: "dynamo" or "aot".
+    """
 
     level: Literal["dynamo", "aot"]
     module: torch.nn.Module
@@ -52,7 +55,10 @@ class ReproReached(BaseException):
 
 @contextlib.contextmanager
 def intercept_run_repro() -> Iterator[None]:
-    """Make `run_repro` raise `ReproReached`, with the process groups that the script set up."""
+    """Inside the block, make `run_repro` raise `ReproReached` instead of running the repro.
+
+    The exception holds the arguments, and the process groups that the script has set up.
+    """
     groups: dict[str, Mapping[str, int]] = {}
 
     def replacement_for(level: Literal["dynamo", "aot"]) -> Callable[..., NoReturn]:
@@ -83,7 +89,10 @@ def _replace_attribute(
 
 @contextlib.contextmanager
 def start_fake_process_groups(groups: Mapping[str, Mapping[str, int]]) -> Iterator[None]:
-    """Start the fake process groups of a script, unless process groups are initialized."""
+    """Inside the block, run with the fake process groups `groups` of a script, by name.
+
+    Does nothing if there are none, or if process groups are already initialised.
+    """
     if not groups or torch.distributed.is_initialized():
         yield
         return
@@ -111,7 +120,10 @@ class ReproInputs:
 
 
 def read_repro_inputs(load_args: Callable[[object], object], folder: str | None) -> ReproInputs:
-    """Return the inputs that `load_args` reads from `folder`; torch generates missing storages."""
+    """Return the inputs that `load_args` reads from `folder`, or without a folder if that is None.
+
+    For storages that are not in the folder, torch generates data.
+    """
     from torch._dynamo.debug_utils import InputReader
 
     found_out: dict[str, Any] = {"lost": 0, "unsaved": 0, "symbolic": False, "nothing": []}
@@ -162,7 +174,7 @@ def load_configs() -> Configs:
 
 
 def changed_configs(before: Configs, after: Configs) -> Configs:
-    """Return the settings of `after` that differ from `before`."""
+    """Return the settings of `after` that differ from `before`, by module and name."""
     return {
         module: {name: value for name, value in named.items() if before[module].get(name) != value}
         for module, named in after.items()
@@ -170,9 +182,10 @@ def changed_configs(before: Configs, after: Configs) -> Configs:
 
 
 def configs_in_environment(environment: Mapping[str, str]) -> Configs:
-    """Return the config settings that would differ if torch were imported in `environment`.
+    """Return the settings that would be different if torch were imported in `environment`.
 
-    They would differ from those of an import in this process's own environment.
+    They are compared with those of an import in this process's own environment; both imports leave
+    the loaded settings unchanged.
     """
     here = {name: _import_afresh(name) for name in _CONFIGS}
     kept = dict(os.environ)

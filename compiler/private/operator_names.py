@@ -108,14 +108,17 @@ Kind = Literal["grad", "inference", "autocast", "sdpa", "end"]
 
 @dataclass(frozen=True)
 class RegionCall:
-    """Call that enters or exits a `with` region."""
+    """Call in a graph that enters a `with` region, such as `no_grad`, or exits one ("end")."""
 
     kind: Kind
     """Kind of region, or "end" for a call that exits the region passed as its argument."""
 
 
 def region_call(target: object) -> RegionCall | None:
-    """Return the `with` region that a function enters or exits; None for other functions."""
+    """Return which kind of `with` region a function enters, or "end" if it exits one.
+
+    None for other functions.
+    """
     name = getattr(target, "__name__", "")
     if not str(getattr(target, "__module__", "")).startswith("torch"):
         return None
@@ -134,7 +137,7 @@ _REGIONS: dict[str, Kind] = {
 
 
 def is_sdpa_backend(target: object) -> bool:
-    """Return whether a function converts a name to an SDPBackend."""
+    """Return whether a function is torch's `_backend_from_string`: "MATH" → `SDPBackend.MATH`."""
     return getattr(target, "__name__", "") == "_backend_from_string"
 
 
@@ -182,8 +185,8 @@ def custom_op_name(target: object) -> str | None:
 def custom_op_functions(name: str) -> tuple[Callable[..., object], ...]:
     """Return the functions registered for an operator of `torch.library.custom_op`.
 
-    They are its body, fake, setup_context and backward, as far as it has them. () for any other
-    operator.
+    They are its body, fake, setup_context and backward, without those that it lacks. () for any
+    other operator.
     """
     try:
         from torch._library.custom_ops import OPDEFS
@@ -214,14 +217,17 @@ def triton_function(thing: object) -> Callable[..., object] | None:
 
 
 def triton_kernel(index: int) -> object:
-    """Return the Triton kernel that graphs refer to by `index`."""
+    """Return the Triton kernel at `index` of torch's table, by which graphs refer to it."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table.get_kernel(index)
 
 
 def triton_constants(index: int) -> Mapping[str, object]:
-    """Return the non-tensor kernel arguments that graphs refer to by `index`."""
+    """Return the non-tensor arguments of a kernel call, from `index` of torch's table.
+
+    Graphs refer to them by this index.
+    """
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table.get_constant_args(index)

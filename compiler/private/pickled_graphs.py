@@ -27,7 +27,7 @@ _INDEX_WRITERS = {"kernel_idx": add_triton_kernel, "constant_args_idx": add_trit
 
 
 def graph_parts(module: GraphModule) -> tuple[object, ...]:
-    """Return a graph module as arguments of `rebuild_graph_module`.
+    """Return a graph module as a tuple of the arguments with which to call `rebuild_graph_module`.
 
     The module's own `__reduce__` would trace its code again.
     """
@@ -45,7 +45,10 @@ def graph_parts(module: GraphModule) -> tuple[object, ...]:
 
 
 def _node_fields(node: Node) -> tuple[object, ...]:
-    """Return the fields of a node as data, with the names of other nodes in their place."""
+    """Return a node as plain data: name, operation, target, arguments, …
+
+    In the arguments, the names of other nodes replace the nodes.
+    """
     args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda used: _NodeName(used.name))
     known = {
         name: look(cast(int, node.kwargs[name]))
@@ -59,7 +62,7 @@ def _node_fields(node: Node) -> tuple[object, ...]:
 def rebuild_graph_module(
     attributes: dict[str, object], lines: list[tuple[Any, ...]], codegen: Any, state: dict[str, Any]
 ) -> GraphModule:
-    """Return the graph module that `graph_parts` took apart."""
+    """Return a graph module made from the arguments that `graph_parts` returned."""
     root = torch.nn.Module()
     for name, value in attributes.items():
         setattr(root, name, value)

@@ -124,7 +124,7 @@ class _PickleModule:
 def _rebuild_operator(
     name: str, modules: tuple[str, ...], definition: _CustomOpDefinition | None
 ) -> object:
-    """Return the operator `name`, such as "aten.add.Tensor", and register it if need be.
+    """Return the operator `name`, such as "aten.add.Tensor"; register it if it is missing here.
 
     It is registered from `definition`, or, if that is None, by importing one of `modules`.
     """
@@ -184,7 +184,7 @@ def _file_of(name: str) -> str:
 
 
 def _rebuild_higher_order_op(module: str, name: str) -> object:
-    """Return the higher-order operator `name` of a module."""
+    """Import `module`, which registers the higher-order operator `name`; return the operator."""
     importlib.import_module(module)  # registers it
     return getattr(torch.ops.higher_order, name)
 
@@ -225,9 +225,9 @@ def _rebuild_leaf(
     before: tuple[Callable[..., object], ...],
     after: tuple[Callable[..., object], ...],
 ) -> torch.Tensor:
-    """Return `rebuild(*arguments)` with a gradient and with hooks.
+    """Return the tensor `rebuild(*arguments)`, with its gradient and hooks.
 
-    The hooks run before and after the gradient is accumulated.
+    The hooks in `before` run before a gradient is accumulated, those in `after` run after it.
     """
     tensor = rebuild(*arguments)
     tensor.grad = gradient
@@ -259,7 +259,10 @@ def _rebuild_in_inference(rebuild: Callable[..., object], arguments: tuple[objec
 
 
 def _rebuild_parametrized(kind: type[torch.nn.Module], state: dict[str, Any]) -> torch.nn.Module:
-    """Return a parametrized module, as `weight_norm` makes; `kind` is its unparametrized class."""
+    """Return a module with parametrizations, such as `weight_norm` adds, from its `__dict__`.
+
+    `kind` is the class of the module without them, `state` the `__dict__`.
+    """
     module = kind.__new__(kind)
     vars(module).update(state)
     parametrize._inject_new_class(module)
@@ -341,7 +344,7 @@ def _loaded_modules() -> list[types.ModuleType]:
 
 
 def _importable(module: types.ModuleType | None) -> bool:
-    """Whether another process can import a module."""
+    """Whether another process can import `module`; False for None and `__main__`."""
     if module is None or module.__name__ == "__main__":
         return False
     top = module.__name__.partition(".")[0]

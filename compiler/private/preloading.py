@@ -60,9 +60,10 @@ def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = Fals
 
 
 def _compile_into(tiny: Any, backend: str, cache: str | None) -> bool:
-    """Compile and run `tiny`, with its kernels in the folder `cache`.
+    """Compile and call `tiny`; Inductor builds in the folder `cache`.
 
-    Returns whether Inductor may assume support for vector instructions, as `compile_tiny` does.
+    Returns whether Inductor may assume support for the processor's vector instructions; False if
+    `cache` is None, as for backends other than Inductor.
     """
     if cache is None:
         torch.compile(tiny, backend=backend)(torch.ones(1, device="cpu"))

@@ -21,7 +21,7 @@ _OPERATOR = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 
 @dataclass(frozen=True)
 class Subsystem:
-    """Part of a compiler stage that can be disabled."""
+    """Part of a compiler stage that can be disabled, such as Inductor's "lowerings"."""
 
     rung: str
     name: str
@@ -67,7 +67,10 @@ def _custom_passes() -> list[Subsystem]:
 
 
 def _config_subsystems() -> list[Subsystem]:
-    """Return the subsystems that a single setting of Inductor disables."""
+    """Return the parts of Inductor that one setting can disable, such as its vectorization.
+
+    Parts that are already disabled are left out.
+    """
     known = _config("inductor").get_config_copy()
     return [
         Subsystem("inductor", part, ("inductor", name, value))
@@ -77,7 +80,7 @@ def _config_subsystems() -> list[Subsystem]:
 
 
 def _from_bisector(rung: str, part: Any) -> Subsystem:
-    """Return a subsystem of PyTorch's bisector as a `Subsystem`."""
+    """Return an entry of PyTorch's bisector, which belongs to the rung `rung`, as a `Subsystem`."""
     if not hasattr(part, "config_field"):
         return Subsystem(rung, part.name)
     module = "functorch" if "aot" in part.config_name else part.config_name
@@ -86,7 +89,10 @@ def _from_bisector(rung: str, part: Any) -> Subsystem:
 
 @contextlib.contextmanager
 def disable_subsystems(parts: Iterable[Subsystem]) -> Iterator[None]:
-    """Disable subsystems inside the block; use it in a child: it replaces a method of torch."""
+    """Disable `parts` inside the block.
+
+    Use it in a child process: it replaces a method of torch.
+    """
     made: dict[tuple[str, str], object] = {}
     for part in parts:
         if part.setting is not None:
@@ -104,10 +110,11 @@ def disable_subsystems(parts: Iterable[Subsystem]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def limit_subsystem(part: Subsystem, limit: int, tell: Callable[[str], object]) -> Iterator[None]:
-    """Apply a counted subsystem at most `limit` times inside the block.
+    """Inside the block, let the compiler use the subsystem `part` at most `limit` times.
 
-    Calls `tell` with the name of each application. Use it in a child process: it replaces a torch
-    method.
+    A use is, for example, the lowering of one node. Each permitted use calls `tell` with the name
+    of the node's operator, "aten.add.Tensor", or "" if it has none. Use this in a child process: it
+    replaces a method of torch.
     """
     applied = 0
 
@@ -131,10 +138,11 @@ def limit_subsystem(part: Subsystem, limit: int, tell: Callable[[str], object]) 
 def _replace_disable_subsystem(
     disable: Callable[[str, Callable[[], str] | None], bool],
 ) -> Iterator[None]:
-    """Inside the block, disable the applications for which `disable(name, describe)` is true.
+    """Inside the block, replace torch's `CompilerBisector.disable_subsystem` by `disable`.
 
-    An application is one use of the subsystem `name`, such as the lowering of one node, which
-    `describe()` describes; `describe` may be None.
+    Torch calls it before each use of a subsystem, such as the lowering of one node: `disable(name,
+    describe)` returns whether to skip this use of the subsystem `name`. `describe()`, unless None,
+    returns a description of the use.
     """
     from torch._inductor.compiler_bisector import CompilerBisector
 
@@ -154,7 +162,7 @@ def _replace_disable_subsystem(
 
 
 def _config(module: str) -> ConfigModule:
-    """Return the config module of AOTAutograd for "functorch", else Inductor's."""
+    """Return AOTAutograd's config module if `module` is "functorch", else Inductor's."""
     owner = "_functorch" if module == "functorch" else "_inductor"
     config = importlib.import_module(f"torch.{owner}.config")
     assert isinstance(config, ConfigModule)

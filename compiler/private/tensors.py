@@ -11,20 +11,26 @@ def zero_tensor_like(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def view_with_bits_of(plain: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
-    """Return `plain` with the conjugate bit and the negative bit of `model`."""
+    """Return a view of `plain` with the lazy conjugate bit and negative bit that `model` has."""
     view = plain.conj() if model.is_conj() else plain
     return torch._neg_view(view) if model.is_neg() else view
 
 
 def compute_from_leaf(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a non-leaf tensor in the memory of `values`, and the leaf it was computed from."""
+    """Return a non-leaf tensor in the memory of `values`, and the leaf it was computed from.
+
+    A backward pass puts the gradient of the tensor on the leaf.
+    """
     leaf = values.detach().requires_grad_()
     with torch.enable_grad():
         return _Identity.apply(leaf, [values]), leaf
 
 
 def mark_dynamic(tensor: torch.Tensor, dimension: int, bounds: tuple[int, int] | None) -> None:
-    """Mark a dimension as dynamic for torch.compile; `bounds` are (smallest size, largest size)."""
+    """Mark a dimension as dynamic for torch.compile.
+
+    `bounds` are (smallest size, largest size); None means no bounds.
+    """
     limits = {} if bounds is None else {"min": bounds[0], "max": bounds[1]}
     torch._dynamo.mark_dynamic(tensor, dimension, **limits)
 

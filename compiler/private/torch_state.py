@@ -27,7 +27,7 @@ Settings = dict[str, object]
 
 
 def get_configs() -> dict[str, Settings]:
-    """Return every setting of the compiler's loaded config modules."""
+    """Return every setting of the compiler's loaded config modules, by module and name."""
     return {
         name: config.get_config_copy()
         for name in _CONFIGS
@@ -93,7 +93,10 @@ def set_config(settings: Mapping[str, object]) -> None:
 
 
 def _split_setting(name: str) -> tuple[str, str]:
-    """Return the config module of a setting, and the setting's name there."""
+    """Return the config module of a setting, and the setting's name there.
+
+    "torch._inductor.config.cpp.simdlen" → ("torch._inductor.config", "cpp.simdlen")
+    """
     module = next(m for m in _CONFIGS if name.startswith(m + "."))
     return module, name.removeprefix(module + ".")
 
@@ -118,7 +121,7 @@ def patch_config(settings: Mapping[str, object]) -> Iterator[None]:
 
 
 def mode_options(mode: str) -> Settings:
-    """Return the Inductor settings of a torch.compile mode."""
+    """Return the Inductor settings that a mode of torch.compile, such as "max-autotune", sets."""
     import torch._inductor
 
     return dict(torch._inductor.list_mode_options(mode))
@@ -144,9 +147,9 @@ def skip_guard_profiling() -> None:
 
 @contextlib.contextmanager
 def use_compile_threads(number: int) -> Iterator[None]:
-    """Build `number` C++ kernels at a time in a forked child, in new threads.
+    """Inside the block, Inductor builds `number` C++ kernels at a time, in new threads.
 
-    A forked child does not have its parent's threads.
+    A forked child needs this, because it does not have its parent's threads.
     """
     import torch._inductor.config as inductor
     from torch._inductor.async_compile import AsyncCompile
@@ -162,7 +165,7 @@ def use_compile_threads(number: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def compile_uncached(random: bool) -> Iterator[None]:
-    """Compile without caches; with `random`, draw the same random numbers as eager."""
+    """Inside the block, compile without caches; if `random`, also draw eager's random numbers."""
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
 
@@ -175,7 +178,7 @@ def compile_uncached(random: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def forbid_recompiles(wanted: bool) -> Iterator[None]:
-    """Make a recompile inside the block an error if `wanted`; else do nothing."""
+    """If `wanted`, make a recompile inside the block an error; otherwise do nothing."""
     import torch._dynamo.config as dynamo
 
     with dynamo.patch(error_on_recompile=True) if wanted else contextlib.nullcontext():
@@ -212,7 +215,10 @@ def set_tensor_version(tensor: torch.Tensor, version: int) -> None:
 
 
 def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
-    """Return the named component tensors of a sparse tensor or wrapper subclass."""
+    """Return the component tensors of a sparse tensor or wrapper subclass: [("indices", …), …].
+
+    [] for any other tensor.
+    """
     if tensor.layout is torch.sparse_coo:
         return [("indices", tensor._indices()), ("values", tensor._values())]
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
@@ -234,7 +240,10 @@ def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
 
 
 def collective_counts() -> dict[str, int]:
-    """Return the number of collectives that each process group has started."""
+    """Return the number of collectives that each process group has started, by group name.
+
+    {} if no process group is initialised. Groups that do not count are left out.
+    """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return {}
     from torch.distributed import distributed_c10d
@@ -250,7 +259,11 @@ def collective_counts() -> dict[str, int]:
 
 
 def inductor_cache_dir(*, load: bool = False) -> str | None:
-    """Return the folder of Inductor's cache; None while Inductor is not loaded, unless `load`."""
+    """Return the folder of Inductor's cache.
+
+    If Inductor is not loaded and no environment variable names the folder, return None; with
+    `load`, import the module that knows the default folder instead.
+    """
     name = "torch._inductor.runtime.cache_dir_utils"
     module: Any = importlib.import_module(name) if load else sys.modules.get(name)
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")

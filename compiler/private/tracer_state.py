@@ -34,7 +34,10 @@ def current_compile_id() -> str:
 
 @functools.cache
 def gb_ids() -> Mapping[str, str]:
-    """Return `gb_type` → id from torch's graph break registry; empty if this torch has none."""
+    """Return torch's ids of graph breaks, such as "GB0012", by `gb_type`, the break's title.
+
+    {} if this torch has no registry of them.
+    """
     from torch._dynamo import exc
 
     load = getattr(exc, "_load_gb_type_to_gb_id_map", None)
@@ -42,7 +45,7 @@ def gb_ids() -> Mapping[str, str]:
 
 
 def gb_url(gb_type: str) -> str:
-    """Return the address of torch's page about a `gb_type`; "" if there is none."""
+    """Return the address of torch's page about graph breaks of a `gb_type`; "" if there is none."""
     from torch._dynamo import exc
 
     link = getattr(exc, "get_gbid_documentation_link", None)
@@ -85,9 +88,9 @@ def running_tracers(tx: Tracer | None, exc: BaseException | None) -> list[Tracer
 
 
 def root_cause_of(exc: BaseException | None) -> BaseException | None:
-    """Return the graph break that was being handled when `exc` was raised, else `exc`.
+    """Return the exception with which a chain of graph breaks began; `exc` if it has no cause.
 
-    In a chain of such exceptions, return the first one raised. None for None.
+    In a chain, each graph break was raised while the one before it was handled. None for None.
     """
     while exc is not None:
         before = exc.__cause__ or exc.__context__
@@ -101,7 +104,7 @@ def root_cause_of(exc: BaseException | None) -> BaseException | None:
 
 
 def tx_position(tx: Tracer) -> Position:
-    """Return the position of the expression that `tx` was executing."""
+    """Return the position of the expression that the tracer `tx` was executing."""
     code = tx.f_code
     where = _operand_instruction(tx).positions
     return Position(
@@ -134,9 +137,9 @@ def _operand_instruction(tx: Tracer) -> Instruction:
 
 
 def calling_position() -> Position | None:
-    """Return the innermost user expression that called into the compiler from eager.
+    """Return the position of the user's expression in eager code that called compiled code.
 
-    None if there is none.
+    None if no user code did.
     """
     frame: FrameType | None = sys._getframe()
     while frame is not None and "CatchErrorsWrapper" not in frame.f_code.co_qualname:
@@ -161,7 +164,7 @@ def calling_position() -> Position | None:
 
 
 def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, ...]:
-    """Return the positions of a stack summary, with columns since torch 2.13; () for None."""
+    """Return the position of each frame in `stack`, with columns since torch 2.13; () for None."""
     return tuple(
         Position(
             f.filename,
@@ -176,7 +179,7 @@ def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, .
 
 
 def running_modules(txs: list[Tracer]) -> Iterator[torch.nn.Module]:
-    """Yield the modules whose methods are running, innermost first."""
+    """Yield the modules whose methods the tracers `txs` are running, innermost first."""
     for tx in reversed(txs):
         for name in _self_candidates(tx.f_code):
             value = tx.f_locals.get(name) if tx is txs[0] else None
@@ -190,7 +193,7 @@ def running_modules(txs: list[Tracer]) -> Iterator[torch.nn.Module]:
 def _self_candidates(code: CodeType) -> tuple[str, ...]:
     """Return the names of the arguments that may be `self`.
 
-    This is the first argument, but any argument of a resume function.
+    That is only the first argument, but every argument of a resume function.
     """
     names = code.co_varnames[: code.co_argcount]
     return names if _RESUME.match(code.co_name) else names[:1]
@@ -219,7 +222,7 @@ _DTYPE_PREFIXES = {
 
 
 def graph_nodes(gm: torch.fx.GraphModule) -> tuple[tuple[Node, ...], tuple[str, ...], int]:
-    """Return the call nodes of a graph, its inputs' shapes, and its number of outputs."""
+    """Return a graph's call nodes, the shapes of its inputs as text, and its number of outputs."""
     nodes, inputs, outputs = [], [], 0
     for node in gm.graph.nodes:
         value = node.meta.get("example_value")
@@ -246,7 +249,7 @@ _FULLGRAPH = str(Path(__file__).parents[2])
 def _innermost_user_line(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:
     """Return file and line of the innermost frame outside torch, else of the last frame.
 
-    (None, None) if `frames` is empty.
+    `frames` are (file, line), outermost first. (None, None) if there are none.
     """
     for file, line in reversed(frames):
         if not file.startswith(_TORCH):
@@ -255,14 +258,17 @@ def _innermost_user_line(frames: list[tuple[str, str]]) -> tuple[str | None, int
 
 
 def _target_name(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:
-    """Return the name of what a node calls: a module's class, or a function's name."""
+    """Return the name of what a node calls: "Linear" for a module, "relu" for a function."""
     if node.op == "call_module":
         return type(gm.get_submodule(str(node.target))).__name__
     return getattr(node.target, "__name__", None) or str(node.target)
 
 
 def guard_positions(output: OutputGraph) -> dict[str, tuple[Position, ...]]:
-    """Return the stack that installed each guard of a graph, by guarded source: "L['x']"."""
+    """Return the user's stack at the time when each guard was installed, by guarded source.
+
+    A source is Dynamo's name for a value: "L['x']".
+    """
     lines: dict[str, tuple[Position, ...]] = {}
     context = getattr(getattr(output, "tracing_context", None), "guards_context", None)
     for guard in getattr(context, "dynamo_guards", ()) or ():

@@ -33,7 +33,7 @@ _ID = re.compile(r"gb(\d{4})", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class GraphBreakText:
-    """Fields of a graph break message."""
+    """Fields of Dynamo's message for a graph break: `gb_type`, explanation, hints, …"""
 
     gb_type: str
     gb_id: str | None = None
@@ -70,6 +70,6 @@ def _parse_one(text: str) -> GraphBreakText:
 
 
 def _dedent(text: str) -> str:
-    """Return `text` with all lines but the first dedented."""
+    """Return `text` stripped, without the common indent of all lines but the first."""
     first, newline, rest = text.partition("\n")
     return (first + newline + textwrap.dedent(rest)).strip()

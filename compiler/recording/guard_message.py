@@ -27,7 +27,7 @@ _SOURCE = re.compile(r"'([^']+)'|\b([A-Za-z_]\w*)\b")
 
 @dataclass(frozen=True)
 class GuardText:
-    """Fields of a guard failure message."""
+    """Fields of the message that a guard failed: condition, user line, guarded sources."""
 
     text: str
     """Condition or sentence, without the compile id and the source comment."""

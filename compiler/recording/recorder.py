@@ -345,7 +345,7 @@ class Recorder:
 
 
 def _break_in_progress() -> BaseException | None:
-    """Return the graph break being handled, which torch 2.10 does not pass to the hook."""
+    """Return the graph break being handled, which torch 2.10 does not pass to the hook, or None."""
     exc = sys.exc_info()[1]
     return exc if exc is not None and hasattr(exc, "real_stack") else None
 
@@ -365,7 +365,7 @@ def _message_of(exc: BaseException | None) -> str:
 
 
 def _stack_of(txs: list[Tracer], exc: BaseException | None) -> tuple[Position, ...]:
-    """Return the tracers' positions, or torch's own stack if it has more frames.
+    """Return the position of each tracer, or torch's own stack if that has more frames.
 
     If user code in an inlined call raises an exception, only the caller's tracer reports it.
     """

@@ -53,12 +53,15 @@ def running_shell() -> Any:
 
 
 def _bound_name(alias: ast.alias) -> str:
-    """Return the name that one alias of an import statement binds."""
+    """Return the name that one part of an import binds: "c" for `a.b as c`, "a" for `a.b`."""
     return alias.asname or alias.name.partition(".")[0]
 
 
 def _with_names(statement: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> str:
-    """Return the source of an import statement that imports only `names`."""
+    """Return the source code of an import statement reduced to `names`.
+
+    For example, `from a import b, c` → "from a import b".
+    """
     if isinstance(statement, ast.Import):
         return ast.unparse(ast.Import(names))
     return ast.unparse(ast.ImportFrom(statement.module, names, statement.level))

@@ -25,7 +25,10 @@ def code_identity(code: CodeType) -> CodeIdentity:
 
 
 def future_flags(functions: list[FunctionType]) -> int:
-    """Return the compiler flags of the `__future__` imports of a file, from its functions."""
+    """Return the compiler flags of a file's `__future__` imports, read from one of its functions.
+
+    0 if `functions` is empty.
+    """
     return functions[0].__code__.co_flags & _FUTURE if functions else 0
 
 
@@ -50,8 +53,8 @@ def pair_codes(
 ) -> Iterator[CodePair]:
     """Yield (old code, new code) for each code object nested in `old` that has a match in `new`.
 
-    Code objects with the same `key` are paired in order. If there are more of them in `old` or in
-    `new`, `match` pairs them.
+    Code objects with the same `key`, such as their name, are paired in order. If `old` and `new`
+    have different numbers of them, `match(olds, news)` returns the pairs.
     """
     groups: dict[Hashable, tuple[list[CodeType], list[CodeType]]] = {}
     for version, codes in enumerate((old, new)):

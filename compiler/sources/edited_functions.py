@@ -36,10 +36,10 @@ ORIGINAL_VALUE = "_fullgraph_original_value"
 class FunctionEdit:
     """Replacement of the node at `at` by the Python source `text`, with `objects` as globals.
 
-    An expression is replaced by an expression, a statement by any number of statements. Names of
-    `objects` must not begin with two underscores, which a class would mangle. Inner nodes are
-    replaced first. If several edits replace one node, `ORIGINAL` in a later one is the result of
-    the earlier ones.
+    In `text`, the name `ORIGINAL` is the replaced node. An expression is replaced by an expression,
+    a statement by any number of statements. Inner nodes are replaced first; if several edits
+    replace one node, `ORIGINAL` in a later one is the result of the earlier ones. Names of
+    `objects` must not begin with two underscores, which a class would mangle.
     """
 
     at: Position
@@ -148,9 +148,9 @@ def _compile_edits(
 
 
 def _check_edit(source: Source, node: ast.AST | None, edit: FunctionEdit) -> tuple[str, int]:
-    """Return (reason, index): why `node` cannot be edited, and its top-level statement's index.
+    """Return (reason why `node` cannot be edited, index of its top-level statement in the file).
 
-    The reason is "" if it can be edited. The index is -1 if it cannot.
+    The reason is "" if the node can be edited, and the index is -1 if it cannot.
     """
     if node is None:
         return "no expression stands at this place in the source", -1
@@ -199,8 +199,8 @@ def _compile_as_run(
 ) -> tuple[CodeType, bool]:
     """Compile the top-level statement at index `place` in the way that gives the running code.
 
-    `running` holds the identities of the code objects of live functions. Returns the code, and
-    whether the statement was compiled alone, as IPython does.
+    Returns the code, and whether the statement was compiled alone, as IPython does. `running` holds
+    the identities of the code objects of live functions.
     """
     statement = source.tree.body[place]
     for alone in (False, True):
@@ -227,13 +227,19 @@ def _compile_statement(
 
 
 def _code_pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
-    """Yield (`old`, `new`), then pairs of corresponding code objects inside them."""
+    """Yield (`old`, `new`), then pairs of code objects inside them.
+
+    Code objects with the same name and first line make a pair.
+    """
     yield old, new
     yield from pair_codes([old], [new], lambda c: (c.co_name, c.co_firstlineno), _match_by_start)
 
 
 def _match_by_start(olds: list[CodeType], news: list[CodeType]) -> list[CodePair]:
-    """Pair code objects by their first position; used if an edit removed one of several lambdas."""
+    """Pair code objects that start at the same position.
+
+    This is for several lambdas on one line of which an edit removed one.
+    """
     starts = {_start_of(code): code for code in news}
     return [(code, starts[_start_of(code)]) for code in olds if _start_of(code) in starts]
 
@@ -283,9 +289,9 @@ def _replace_child(parent: ast.AST, old: ast.AST, new: list[ast.AST]) -> None:
 def _replace_node(node: ast.AST, edit: FunctionEdit) -> list[ast.AST]:
     """Return the nodes that replace `node`.
 
-    If the edit's text does not contain the node, the node stays in the dead branch of a constant
-    condition. CPython emits no code for it but still counts its variables, so closures keep their
-    cells and generators stay generators.
+    If the edit's text does not contain the name `ORIGINAL`, the node is kept in a branch that never
+    runs. CPython emits no code for it but still counts its variables, so closures keep their cells
+    and generators stay generators.
     """
     whole: ast.AST
     if isinstance(node, ast.expr):
@@ -310,12 +316,15 @@ def _replace_node(node: ast.AST, edit: FunctionEdit) -> list[ast.AST]:
 
 
 def _true_at(node: ast.AST) -> ast.expr:
-    """Return the constant True with the position of `node`."""
+    """Return a node for the constant `True`, with the position of `node`."""
     return ast.copy_location(ast.Constant(True), node)
 
 
 class _Substitute(ast.NodeTransformer):
-    """Transformer that replaces the placeholder names in an edit's text by the original node."""
+    """Transformer that puts the original node where an edit's text has the name `ORIGINAL`.
+
+    `ORIGINAL_VALUE` is replaced by the right-hand side of the original assignment.
+    """
 
     def __init__(self, original: ast.AST) -> None:
         self.original = original

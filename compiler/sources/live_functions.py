@@ -36,9 +36,9 @@ def freeze_inherited_objects() -> None:
 
 @contextmanager
 def index_live_functions() -> Iterator[None]:
-    """Make repeated searches for a file's functions fast inside the block, also in forked children.
+    """Inside the block, also in forked children, make `find_live_functions` fast.
 
-    The first search looks at all objects, which are frozen (`gc.freeze`). Later searches look only
+    The first search looks at all objects, then freezes them (`gc.freeze`). Later searches look only
     at younger objects. If the user has frozen objects, every search looks at all objects.
     """
     if _INDEX.functions is not None or gc.get_freeze_count():
@@ -54,19 +54,22 @@ def index_live_functions() -> Iterator[None]:
 
 
 def find_live_functions(files: Iterable[str]) -> dict[str, list[FunctionType]]:
-    """Return every live function whose code comes from one of the files, by file."""
+    """Return the live functions whose code comes from `files`: {file: [function, …]}.
+
+    The list is empty for a file without live functions; {} if there are no files.
+    """
     asked = tuple(dict.fromkeys(files))
     if not asked:
         return {}
     known = _INDEX.functions
     if known is None:
-        return _search_all(asked)
+        return _find_in_all_objects(asked)
     objects = gc.get_objects()
     new = set(asked) - known.keys()
     if new and _are_young(new, objects):
         known.update({file: [] for file in new})
     elif new:  # this freezes the young objects, too
-        known.update(_weak_references(_search_all(known.keys() | new)))
+        known.update(_weak_references(_find_in_all_objects(known.keys() | new)))
         objects = gc.get_objects()
     young = _functions_of(asked, objects)
     old = {file: [f for one in known[file] if (f := one()) is not None] for file in asked}
@@ -77,23 +80,26 @@ def _weak_references(found: dict[str, list[FunctionType]]) -> dict[str, list[ref
     return {file: [ref(function) for function in functions] for file, functions in found.items()}
 
 
-def _search_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
-    """Search all objects, frozen ones included; if some were frozen, freeze all of them again."""
+def _find_in_all_objects(files: Collection[str]) -> dict[str, list[FunctionType]]:
+    """Return the live functions of `files`, by file, found among all objects of the process.
+
+    If some objects were frozen (`gc.freeze`), the search unfreezes them, then freezes all.
+    """
     if _INDEX.functions is None and not gc.get_freeze_count():  # the count walks all of them
-        return _search_unfrozen(files)
+        return _find_in_unfrozen_objects(files)
     gc.unfreeze()
     try:
-        return _search_unfrozen(files)
+        return _find_in_unfrozen_objects(files)
     finally:
         gc.freeze()
 
 
-def _search_unfrozen(files: Collection[str]) -> dict[str, list[FunctionType]]:
-    """Search the objects that the garbage collector lists.
+def _find_in_unfrozen_objects(files: Collection[str]) -> dict[str, list[FunctionType]]:
+    """Return the live functions of `files`, by file, found among the objects not frozen.
 
     A function refers to the globals of its module, so it is found among the referrers of these. No
     other object is touched: in a forked child, that would copy its memory. If a file has no module
-    (a notebook cell, code from exec), its functions are searched for among all objects.
+    (a notebook cell, code from exec), all unfrozen objects are looked at.
     """
     namespaces = _module_globals(files)
     if len({names["__file__"] for names in namespaces}) < len(files):
@@ -102,9 +108,9 @@ def _search_unfrozen(files: Collection[str]) -> dict[str, list[FunctionType]]:
 
 
 def _are_young(files: Collection[str], objects: Iterable[object]) -> bool:
-    """Return whether each file has a module whose globals are among `objects`, the young ones.
+    """Return whether each file's module was imported after the last `gc.freeze`.
 
-    Then all functions of the file are young, too.
+    Then all functions of the file are that young, too. `objects` are those made since the freeze.
     """
     namespaces = _module_globals(files)
     young = {id(thing) for thing in objects if type(thing) is dict}
@@ -114,7 +120,10 @@ def _are_young(files: Collection[str], objects: Iterable[object]) -> bool:
 
 
 def _module_globals(files: Collection[str]) -> list[dict[str, object]]:
-    """Return the globals of each module of the files; a script may also be imported."""
+    """Return the globals of each module loaded from one of `files`.
+
+    A file may have two: a script can also be imported.
+    """
     modules = [vars(m) for m in tuple(sys.modules.values()) if isinstance(m, ModuleType)]
     return [names for names in modules if names.get("__file__") in files]
 

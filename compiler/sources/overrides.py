@@ -29,7 +29,7 @@ from fullgraph.compiler.sources.source import read_source
 
 @dataclass(frozen=True)
 class NewDecorators:
-    """Decorators that new text adds above those that a function has."""
+    """Decorators that a source override adds above those that a live function already has."""
 
     before: Any
     """Object bound to the function's name, in its module or class, before it was decorated."""
@@ -51,12 +51,12 @@ class SourceOverride:
 
 @contextmanager
 def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
-    """Make live functions run the new texts of their files, by path in `texts`; restore on exit.
+    """Make live functions run the new source code of their files; restore the old one on exit.
 
-    Readers of source get the new text, too. New imports and functions at a file's top level are
-    added to its globals. New outermost decorators of a function or method are applied, and the
-    result is bound to its name. Code that already ran (a class body, a model's `__init__`) does not
-    run again. On exit, functions that the new code created also get their old code if there is one.
+    `texts` maps paths to new code, which `linecache` gives, too. New top-level imports and
+    functions join a file's globals; new outermost decorators are applied to the live function. Code
+    that already ran (a class body, a model's `__init__`) does not run again. On exit, functions
+    that the new code created also get their old code, if there is one.
     """
     refused: list[str] = []
     old_codes: dict[CodeIdentity, CodeType] = {}
@@ -144,7 +144,10 @@ def _is_same_code(a: CodeType, b: CodeType) -> bool:
 def _define_new_names(
     namespace: dict[str, object], old: ast.Module, text: str, file: str, flags: int
 ) -> Iterator[None]:
-    """Add the new top-level imports and functions of `text` to `namespace` until exit."""
+    """Inside the block, add the imports and functions that are new in `text` to `namespace`.
+
+    Only the top level counts. `old` is the parsed old text of `file`.
+    """
     known = {ast.dump(statement) for statement in old.body}
     names = {name for statement in old.body for name in _bound_names(statement)}
     fresh = [
@@ -193,9 +196,10 @@ def _functions_by_path(
 def _decorate(
     namespace: dict[str, object], path: Sequence[str], decorators: Sequence[CodeType]
 ) -> Iterator[NewDecorators | None]:
-    """Replace the function at `path` by its decorated form until exit, also in other modules.
+    """Inside the block, replace the function at `path` by its decorated form.
 
-    Other modules are those that imported the function. Yields None if there is no function.
+    A path is ("Net", "forward"); `decorators` are expressions, innermost first. Modules that
+    imported the function get the new one, too. Yields None if there is no function.
     """
     owner: Any = None
     for name in path[:-1]:

@@ -17,7 +17,10 @@ ComprehensionNode = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Parsed source file. `parents` maps each node but the module to its parent."""
+    """Parsed source file, with lookups from a node to its position and from a position to nodes.
+
+    `parents` maps each node but the module to its parent.
+    """
 
     file: str
     text: str

@@ -28,7 +28,10 @@ BAD_INPUT = 2
 def add_command(
     commands: Commands, name: str, summary: str, *examples: str
 ) -> argparse.ArgumentParser:
-    """Declare a command with its help; `examples` are example command lines."""
+    """Declare the command `name` with its help; return its parser, to add arguments to.
+
+    `summary` becomes the help. `examples` are arguments in example command lines.
+    """
     lines = "\n".join(f"  fullgraph {name} {example}".rstrip() for example in examples)
     parser = commands.add_parser(
         name,
@@ -100,7 +103,11 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 def add_compilation(
     parser: argparse.ArgumentParser, *, backend: str = "eager", mode: bool = True
 ) -> None:
-    """Declare the arguments of torch.compile; `mode` says whether `--mode` is one of them."""
+    """Declare the arguments of torch.compile.
+
+    `backend` is the default that the help of `--backend` names; `mode` says whether to declare
+    `--mode`.
+    """
     parser.add_argument(
         "--backend",
         metavar="NAME",
@@ -124,7 +131,10 @@ def add_compilation(
 
 
 def load(args: argparse.Namespace) -> LoadedTarget:
-    """Load the target named on the command line; say so on stderr if that takes long."""
+    """Import torch and the program that the command line names; return the program.
+
+    Unless `--quiet`, slow imports and notes on the program are reported on stderr.
+    """
     spec, inputs = parse_target(args.target), [parse_input(text) for text in args.input]
     quiet = getattr(args, "quiet", False)
     with announce("importing torch", quiet=quiet or "torch" in sys.modules):
@@ -140,7 +150,10 @@ def load(args: argparse.Namespace) -> LoadedTarget:
 
 
 def program_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """Load the target; return the arguments of `explain` and `fix` for it."""
+    """Load the program named on the command line; return keyword arguments for `explain`.
+
+    `fix` accepts the same arguments.
+    """
     target = load(args)
     return {
         "model": target.model,
@@ -193,9 +206,10 @@ def add_failure(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Load the target; yield the arguments of `bisect` and `minify` for it.
+    """Load the program named on the command line; yield keyword arguments for `bisect`.
 
-    Inside the block, the settings and modes that the target's file asks for are in force.
+    `minify` accepts the same arguments. Inside the block, the settings and modes that the program's
+    file asks for are in force.
     """
     target = load(args)
     own = target.options

@@ -8,7 +8,7 @@ from fullgraph.commands.arguments import Commands, add_command
 
 
 def add(commands: Commands) -> None:
-    """Declare the command."""
+    """Declare the command `fullgraph backends`."""
     parser = add_command(commands, "backends", "the backends, and the stage each adds", "")
     parser.set_defaults(command=_run_backends)
 

@@ -17,7 +17,7 @@ from fullgraph.waiting import announce
 
 
 def add(commands: Commands) -> None:
-    """Declare the command."""
+    """Declare the command `fullgraph bisect`."""
     parser = add_command(
         commands,
         "bisect",

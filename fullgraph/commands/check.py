@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Declare the command."""
+    """Declare the command `fullgraph check`."""
     parser = add_command(
         commands,
         "check",
@@ -208,7 +208,10 @@ def _check_flags(args: argparse.Namespace) -> None:
 
 
 def _first_folder(args: argparse.Namespace) -> Path:
-    """Return the folder of the first path, to find the repository by."""
+    """Return the folder of the first path on the command line, or "." if there is none.
+
+    The repository is found from this folder.
+    """
     path = Path(args.paths[0] if args.paths else ".")
     return path if path.is_dir() else path.parent
 

@@ -9,7 +9,7 @@ from fullgraph.commands.arguments import Commands, add_command
 
 
 def add(commands: Commands) -> None:
-    """Declare the command."""
+    """Declare the command `fullgraph completion`."""
     command = add_command(
         commands,
         "completion",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Declare the command."""
+    """Declare the command `fullgraph explain`."""
     explain = add_command(
         commands,
         "explain",
@@ -115,7 +115,10 @@ def _run_explain(args: argparse.Namespace) -> int:
 def _explain_target(
     args: argparse.Namespace, draw: LiveReport, progress: Callable[[Explanation], None]
 ) -> Explanation:
-    """Load the target and explain it; show progress with `draw` and `progress`."""
+    """Load the target named on the command line, explain it, and return the explanation.
+
+    `draw` shows which phase runs; `progress` receives each intermediate explanation.
+    """
     program = program_arguments(args)
 
     from fullgraph.rewrites.fix import explain, record_facts

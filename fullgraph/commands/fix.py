@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Declare the command."""
+    """Declare the command `fullgraph fix`."""
     parser = add_command(
         commands,
         "fix",

@@ -8,7 +8,7 @@ from fullgraph.commands.arguments import Commands, add_command
 
 
 def add(commands: Commands) -> None:
-    """Declare the command."""
+    """Declare the command `fullgraph lsp`."""
     parser = add_command(
         commands,
         "lsp",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Declare the command."""
+    """Declare the command `fullgraph minify`."""
     parser = add_command(
         commands,
         "minify",

@@ -52,7 +52,8 @@ def _set_default(
 ) -> None:
     """Set the default of the flag `key` in every one of `commands` that has it.
 
-    `where` names the file and table in errors. Raises FullgraphError if no command has the flag.
+    `where` names the file and table, for errors. Raises FullgraphError if no command has the flag,
+    or if the value is wrong.
     """
     known: dict[str, None] = {}
     found = False

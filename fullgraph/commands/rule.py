@@ -9,7 +9,7 @@ from fullgraph.compiler.errors import FullgraphError
 
 
 def add(commands: Commands) -> None:
-    """Declare the command."""
+    """Declare the command `fullgraph rule`."""
     parser = add_command(commands, "rule", "a rule's page; without a code, all rules", "", "FG201")
     parser.set_defaults(command=_run_rule)
     parser.add_argument(

@@ -14,7 +14,7 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Device:
-    """Performance figures of one device."""
+    """Performance figures of one device: peak flops by dtype, bandwidth, launch overhead."""
 
     name: str
     """Name that the user gives: "h100"."""

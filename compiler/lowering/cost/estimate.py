@@ -15,7 +15,7 @@ from fullgraph.compiler.operations import OperatorTrace
 
 @dataclass(frozen=True)
 class Cost:
-    """Estimated cost of one run of a graph, or of several graphs that run in sequence."""
+    """Estimated cost of one run of one or more graphs: kernels, bytes, flops, memory, seconds."""
 
     kernels: int = 0
     """Number of generated kernels."""
@@ -43,9 +43,10 @@ class Cost:
 
 
 def graph_cost(module: torch.fx.GraphModule, device: Device, *, fuse: bool = True) -> Cost:
-    """Return the estimated cost of a graph; without `fuse`, one kernel per operator as in eager.
+    """Return the estimated cost of one run of a graph on `device`.
 
-    The graph's nodes need example values in `meta`.
+    If `fuse` is False, each operator is one kernel, as in eager. The graph's nodes need example
+    values in `meta`.
     """
     return trace_cost(trace_operators(module), device, fuse=fuse)
 
@@ -53,12 +54,18 @@ def graph_cost(module: torch.fx.GraphModule, device: Device, *, fuse: bool = Tru
 def sequence_cost(
     modules: Iterable[torch.fx.GraphModule], device: Device, *, fuse: bool = True
 ) -> Cost:
-    """Return the cost of graphs that run in sequence, each estimated by `graph_cost` alone."""
+    """Return the estimated cost of running graphs one after the other, not fused with each other.
+
+    If `fuse` is False, each operator within a graph is one kernel, too, as in eager.
+    """
     return add_costs([graph_cost(module, device, fuse=fuse) for module in modules])
 
 
 def trace_cost(trace: OperatorTrace, device: Device, *, fuse: bool = True) -> Cost:
-    """Return the estimated cost of a trace; without `fuse`, one kernel per operator as in eager."""
+    """Return the estimated cost of running the operators of a trace on `device`.
+
+    If `fuse` is False, each operator is one kernel, as in eager.
+    """
     kernels = plan_kernels(trace, fuse=fuse)
     size = {index: value.bytes for index, value in enumerate(trace.values)}
     read = [sum(count for _, count in kernel.reads) for kernel in kernels]
@@ -79,7 +86,7 @@ def trace_cost(trace: OperatorTrace, device: Device, *, fuse: bool = True) -> Co
 
 
 def add_costs(costs: Sequence[Cost]) -> Cost:
-    """Return the cost of graphs that run in sequence: sums, but the largest peak memory."""
+    """Return the cost of running graphs one after the other: sums, but the largest peak memory."""
     return Cost(
         sum(cost.kernels for cost in costs),
         sum(cost.externs for cost in costs),

@@ -11,7 +11,7 @@ from fullgraph.compiler.operations import Operation, OperatorTrace, Read, Saving
 
 
 def estimate_saving(first: OperatorTrace, second: OperatorTrace, device: Device) -> Saving:
-    """Return the costs of `first` and `second` minus the cost of both as one graph."""
+    """Return the costs of `first` and `second` minus the cost of one graph that computes both."""
     apart = [trace_cost(first, device), trace_cost(second, device)]
     joined = trace_cost(join_traces(first, second), device)
     return Saving(
@@ -33,11 +33,11 @@ def add_savings(savings: Sequence[Saving]) -> Saving:
 
 
 def join_traces(first: OperatorTrace, second: OperatorTrace) -> OperatorTrace:
-    """Return the trace of both graphs as one.
+    """Return the trace of one graph that computes `first`, then `second`.
 
     Each input of `second`, except parameters, is matched with the first unmatched output of `first`
     that has the same device, dtype, sizes and strides. The joined graph does not return matched
-    outputs: the model assumes that only the second graph reads them.
+    outputs: the cost model assumes that only `second` reads them.
     """
     matches = dict(_match(first, second))
     shift = len(first.values)
@@ -67,6 +67,6 @@ def _match(first: OperatorTrace, second: OperatorTrace) -> Iterator[tuple[int, i
 
 
 def _renumber(operation: Operation, index: dict[int, int]) -> Operation:
-    """Return the operation with each value's index replaced by `index[value]`."""
+    """Return a copy of `operation` in which `index[v]` replaces the index `v` of each value."""
     reads = tuple(Read(index[read.value], read.bytes) for read in operation.reads)
     return replace(operation, reads=reads, writes=tuple(index[v] for v in operation.writes))

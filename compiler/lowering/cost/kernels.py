@@ -30,7 +30,7 @@ MAX_SHARED_READS, MAX_READS = 4, 8
 
 @dataclass(frozen=True)
 class Kernel:
-    """One launch: a generated kernel, or a call of a library."""
+    """One kernel launch: a kernel that Inductor generates, or a call of a library like cuBLAS."""
 
     operations: tuple[str, ...]
     """Names of the operators in order. An inlined operator is in each kernel that computes it."""
@@ -45,7 +45,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class _Loop:
-    """An operator that writes to memory, with the operators inlined into it."""
+    """A loop of a generated kernel: an operator that writes to memory, and those inlined in it."""
 
     operation: Operation
     inlined: tuple[Operation, ...]
@@ -54,7 +54,7 @@ class _Loop:
 
 
 class _Group:
-    """Loops that become one kernel."""
+    """Loops that become one kernel, and the groups whose results they read."""
 
     def __init__(self, loop: _Loop) -> None:
         self.loops = [loop]
@@ -67,7 +67,10 @@ class _Group:
 
 
 def plan_kernels(trace: OperatorTrace, *, fuse: bool = True) -> tuple[Kernel, ...]:
-    """Return the kernels of a graph in a valid order; without `fuse`, one per operator."""
+    """Return the kernels of a graph, each one after those that it depends on.
+
+    If `fuse` is False, each operator is one kernel.
+    """
     loops = list(_make_loops(trace, fuse))
     groups: list[_Group] = []
     made_by: dict[int, int] = {}
@@ -86,7 +89,10 @@ def plan_kernels(trace: OperatorTrace, *, fuse: bool = True) -> tuple[Kernel, ..
 
 
 def _make_loops(trace: OperatorTrace, fuse: bool) -> Iterator[_Loop]:
-    """Yield a loop for each operator that writes to memory; skip operators with unused results."""
+    """Yield a loop for each operator that writes to memory; skip operators with unused results.
+
+    If `fuse` is False, every operator writes to memory.
+    """
     operations = _drop_unused(trace)
     users: dict[int, list[Operation]] = {}
     for operation in operations:
@@ -125,7 +131,10 @@ def _drop_unused(trace: OperatorTrace) -> list[Operation]:
 
 
 def _is_inlined(loop: _Loop, consumers: list[Operation], outputs: Collection[int]) -> bool:
-    """Return whether an operator is computed inside its consumers instead of written to memory."""
+    """Return whether an operator is computed inside its consumers and never written to memory.
+
+    `consumers` are the operators that read its result, `outputs` the values that the graph returns.
+    """
     operation = loop.operation
     if operation.kind != "pointwise" or len(operation.writes) != 1 or not consumers:
         return False
@@ -153,7 +162,7 @@ def _find_group(loop: _Loop, needs: set[int], groups: list[_Group]) -> int | Non
         group = groups[index]
         if group.loops[0].operation.kind in ("extern", "scatter"):
             continue
-        if group.touched.isdisjoint(loop.reads) or not _agrees(loop, group):
+        if group.touched.isdisjoint(loop.reads) or not _spaces_match(loop, group):
             continue
         if not _reaches(index, needs - {index}, groups):
             return index
@@ -161,7 +170,7 @@ def _find_group(loop: _Loop, needs: set[int], groups: list[_Group]) -> int | Non
 
 
 def _reaches(index: int, needs: Iterable[int], groups: list[_Group]) -> bool:
-    """Return whether a group in `needs` depends, perhaps through others, on the group `index`."""
+    """Return whether a group in `needs` depends, directly or not, on the group `index`."""
     left, seen = list(needs), set(needs)
     while left:
         producers = groups[left.pop()].producers - seen
@@ -172,42 +181,47 @@ def _reaches(index: int, needs: Iterable[int], groups: list[_Group]) -> bool:
     return False
 
 
-def _agrees(loop: _Loop, group: _Group) -> bool:
-    """Return whether the iteration space of `loop` agrees with those of all loops of `group`."""
+def _spaces_match(loop: _Loop, group: _Group) -> bool:
+    """Return whether `loop` can share a kernel with `group`: their iteration spaces match.
+
+    For example, a pointwise operator can join a reduction over as many elements.
+    """
     space = loop.operation.space
     spaces = [one.operation.space for one in group.loops]
     reduction = next((one for one in spaces if _is_reduction(one)), None)
     if not _is_reduction(space):
-        size = _size(space)
+        size = _count_iterations(space)
         if reduction is None:
-            return size == _size(spaces[0])
-        kept = _size_kept(reduction)
-        return kept > 1 and (size == kept or (size == _size(reduction) and _folds_last(reduction)))
+            return size == _count_iterations(spaces[0])
+        kept = _count_results(reduction)
+        return kept > 1 and (
+            size == kept or (size == _count_iterations(reduction) and _reduces_last_dims(reduction))
+        )
     if reduction is not None:
         return space == reduction
-    size = _size(spaces[0])
-    if size == _size(space):
-        return _folds_last(space)
-    return size == _size_kept(space) > 1
+    size = _count_iterations(spaces[0])
+    if size == _count_iterations(space):
+        return _reduces_last_dims(space)
+    return size == _count_results(space) > 1
 
 
 def _is_reduction(space: Space) -> bool:
-    """Return whether the iteration space has a reduced dim."""
+    """Return whether a dim in the iteration space is reduced."""
     return any(reduced for _, reduced in space)
 
 
-def _size(space: Space) -> int:
-    """Return the number of iterations."""
+def _count_iterations(space: Space) -> int:
+    """Return the number of iterations of a loop over `space`."""
     return math.prod(size for size, _ in space)
 
 
-def _size_kept(space: Space) -> int:
-    """Return the number of elements of a reduction's result."""
+def _count_results(space: Space) -> int:
+    """Return how many elements a reduction over `space` returns."""
     return math.prod(size for size, reduced in space if not reduced)
 
 
-def _folds_last(space: Space) -> bool:
-    """Return whether a reduction folds its last dims and no others."""
+def _reduces_last_dims(space: Space) -> bool:
+    """Return whether a reduction over `space` reduces its last dims and no others."""
     return space[-1][1] and sum(reduced for _, reduced in space) == 1
 
 

@@ -9,18 +9,18 @@ from fullgraph.compiler.operations import Kind
 Operator = torch._ops.OpOverload
 
 
-def _names(text: str) -> frozenset[str]:
-    """Return the words of `text`."""
+def _words(text: str) -> frozenset[str]:
+    """Return the words of `text`: "add mul" → {"add", "mul"}."""
     return frozenset(text.split())
 
 
-_REDUCTIONS = _names(
+_REDUCTIONS = _words(
     """
     sum mean amax amin max min argmax argmin prod any all var std var_mean std_mean norm
     linalg_vector_norm count_nonzero nansum aminmax xor_sum
     """
 )
-_POINTWISE = _names(
+_POINTWISE = _words(
     """
     copy copy_ clone _to_copy full full_like zeros zeros_like ones ones_like new_full new_zeros
     new_ones arange linspace scalar_tensor eye cat index _unsafe_index index_select embedding
@@ -35,14 +35,14 @@ _POINTWISE = _names(
     pixel_unshuffle complex polar convert_element_type
     """
 )
-_SCATTERS = _names(
+_SCATTERS = _words(
     """
     index_put index_put_ _unsafe_index_put scatter scatter_ scatter_add scatter_add_
     scatter_reduce scatter_reduce_ index_add index_add_ index_copy index_copy_ masked_scatter
     embedding_dense_backward put put_ col2im
     """
 )
-_EXTERNS = _names(
+_EXTERNS = _words(
     """
     mm addmm bmm baddbmm mv addmv dot vdot _int_mm _scaled_mm convolution convolution_backward
     _convolution sort topk cumsum cumprod cummax cummin logcumsumexp nonzero unique_dim
@@ -64,14 +64,14 @@ _EXTERN_PREFIXES = (
     "cudnn_",
     "miopen_",
 )
-_FREE = _names(
+_FREE = _words(
     """
     empty empty_like empty_strided new_empty new_empty_strided _local_scalar_dense item
     is_nonzero sym_size sym_stride sym_numel sym_storage_offset _assert_async _assert_scalar
     _assert_tensor_metadata sym_constrain_range sym_constrain_range_for_size device equal
     """
 )
-_HEAVY = _names(
+_HEAVY = _words(
     """
     exp expm1 log log2 log10 log1p sin cos tan tanh sigmoid silu gelu mish softplus elu erf
     erfc erfinv pow atan atan2 asin acos sinh cosh lgamma digamma logit log_sigmoid_forward
@@ -83,12 +83,15 @@ HEAVY_FLOPS = 8
 
 
 def is_free(operator: Operator) -> bool:
-    """Return whether an operator moves no data: it allocates, asserts or resizes a view."""
+    """Return whether an operator moves no data: it only allocates, asserts or resizes a view."""
     return name_of(operator) in _FREE or torch.Tag.inplace_view in operator.tags
 
 
 def kind_of(operator: Operator) -> Kind | None:
-    """Return the kind of an operator; None if the cost model has no rule for it."""
+    """Return the kind of an operator; None if the cost model has no rule for it.
+
+    The kinds are "pointwise", "reduction", "scatter" and "extern".
+    """
     name = name_of(operator)
     if name in _SCATTERS:
         return "scatter"
@@ -111,7 +114,7 @@ def flops_of_element(operator: Operator) -> int:
 
 
 def is_heavy(name: str) -> bool:
-    """Return whether an operator, by its full name, is a transcendental function."""
+    """Return whether `name`, such as "aten.exp.default", is a transcendental function."""
     return name.split(".")[1].rstrip("_") in _HEAVY if name.count(".") == 2 else False
 
 

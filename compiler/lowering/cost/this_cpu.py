@@ -23,7 +23,7 @@ _WIDTH = 384
 
 @dataclass(frozen=True)
 class CpuFigures:
-    """Measured figures of a CPU, as in `Device`."""
+    """Measured flops per second by dtype, memory bandwidth and launch overhead of a CPU."""
 
     flops: tuple[tuple[str, float], ...]
     bandwidth: float
@@ -69,7 +69,7 @@ def _processor() -> str:
 
 
 def _measure() -> CpuFigures:
-    """Return figures from the best times of a copy, of matrix products and of a tiny operator."""
+    """Measure this CPU: the best times of a copy, of matrix products and of a tiny operator."""
     with torch.inference_mode():
         source = torch.ones(_ELEMENTS)
         target = torch.empty_like(source)

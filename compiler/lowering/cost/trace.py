@@ -173,7 +173,7 @@ class _Tracer:
 
 
 def _signature(tensor: torch.Tensor) -> str:
-    """Return device, dtype, sizes and strides, as in `Value.signature`."""
+    """Return device, dtype, sizes and strides of a tensor: "cpu float32[2, 3] (3, 1)"."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     return f"{tensor.device} {dtype}{list(tensor.shape)} {tuple(tensor.stride())}"
 
@@ -209,10 +209,11 @@ def _space_of(
     operands: Sequence[torch.Tensor],
     main: torch.Tensor | None,
 ) -> Space:
-    """Return the iteration space of a call.
+    """Return the iteration space of a call: (size, whether it is reduced) for each dim.
 
-    For a reduction these are the dims of its first operand; otherwise there is one dim, the number
-    of elements of `main`, the largest tensor written.
+    For a reduction, these are the dims of its first operand, with neighbours merged where possible.
+    Otherwise there is one dim: the number of elements of `main`, the largest tensor written, or 1
+    if `main` is None.
     """
     if kind != "reduction" or isinstance(operator, str) or not operands:
         return ((main.numel() if main is not None else 1, False),)
@@ -227,7 +228,7 @@ def _space_of(
 def _reduced_dims(
     operator: Operator, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> tuple[int, ...]:
-    """Return the dims that a reduction folds; () means all of them."""
+    """Return the dims that a reduction reduces, from its `dim` argument; () means all of them."""
     for position, argument in enumerate(operator._schema.arguments):
         if argument.name in ("dim", "dims"):
             value = args[position] if position < len(args) else kwargs.get(argument.name)
