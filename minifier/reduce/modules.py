@@ -21,7 +21,7 @@ from fullgraph.minifier.reduce.subsets import find_smallest, take_most
 
 
 class StubKind(StrEnum):
-    """Kind of stub that replaces a submodule."""
+    """What a stub that replaces a submodule returns: its argument, or the recorded output."""
 
     IDENTITY = "identity"
     """Returns the argument that has the same shape as the output."""
@@ -37,7 +37,7 @@ _CONTAINERS = (nn.ModuleList, nn.Sequential)
 
 @dataclass(frozen=True)
 class ModulePlan:
-    """Actions on modules of a tree, by path as in `named_modules`."""
+    """Which submodules to replace by stubs, and which containers to shorten, by module path."""
 
     actions: tuple[tuple[str, Action], ...] = ()
 
@@ -67,7 +67,7 @@ class ModulePlan:
 
 @dataclass(frozen=True, eq=False)
 class ModuleOutput:
-    """Recorded outputs of a module."""
+    """What an eager run recorded of one module: its outputs, and an argument that is like them."""
 
     values: tuple[Any, ...]
     """Output of each call, with copied tensors; () if a torch.func transform wraps one."""
@@ -79,7 +79,7 @@ class ModuleOutput:
 
 @dataclass(frozen=True, eq=False)
 class ModuleRecording:
-    """Recorded outputs of the modules that an eager run called."""
+    """What an eager run recorded of each module that it called."""
 
     outputs: Mapping[str, ModuleOutput] = field(default_factory=dict)
     """Outputs by module path."""
@@ -96,9 +96,10 @@ class ModuleRecording:
 def record_modules(
     module: nn.Module, call: Callable[[], object], paths: Collection[str] | None = None
 ) -> ModuleRecording:
-    """Run `call` once and return the outputs of the submodules at `paths`; None: of all.
+    """Run `call`, which calls `module`, once, and return the outputs of its submodules.
 
-    Restores the module and the random generators. Raises what `call` raises.
+    `paths` are the submodules to record; None: all. Afterwards the module and the random generators
+    are as before. Raises what `call` raises.
     """
     before = snapshot((module,))
     watch = _CallRecorder()
@@ -120,10 +121,10 @@ def record_modules(
 def apply_plan(
     module: nn.Module, plan: ModulePlan, recorded: ModuleRecording
 ) -> Callable[[], None]:
-    """Apply `plan` to `module` in place, and return a function that undoes it.
+    """Replace and drop submodules of `module`, in place; return a function that undoes it.
 
-    Skips paths that no longer exist because an outer module was replaced. Raises KeyError for a
-    module that was not recorded; then nothing is replaced.
+    `recorded` has the outputs that stubs return. A path in `plan` is skipped if an outer module was
+    replaced. Raises KeyError if a module to replace was not recorded; then nothing is replaced.
     """
     before: list[tuple[nn.Module, dict[str, nn.Module | None]]] = []
 
@@ -136,7 +137,7 @@ def apply_plan(
         for path, action in plan.actions:
             if not _has_path(module, path):
                 continue
-            holder, name = _holder(module, path)
+            holder, name = _parent_of(module, path)
             if isinstance(action, int):
                 holder = module.get_submodule(path)
             before.append((holder, dict(holder._modules)))
@@ -154,9 +155,10 @@ def apply_plan(
 def reduce_modules(
     problem: Problem[ModulePlan], module: nn.Module, recorded: ModuleRecording
 ) -> None:
-    """Drop repeated layers, then replace modules by stubs, outer and large ones first.
+    """Drop repeated layers of `module`, then replace modules by stubs, outer and large ones first.
 
-    `problem` is that of reducing plans for `module`. Raises OutOfBudget.
+    `module` does not change: the result is the plan `problem.current`. `recorded` has what stubs
+    return. Raises OutOfBudget.
     """
     for path, child in module.named_modules():
         if isinstance(child, _CONTAINERS) and len(child) > 1 and not problem.current.touches(path):
@@ -181,7 +183,7 @@ def _keep_first(plan: ModulePlan, path: str, count: int) -> list[ModulePlan]:
 def _replace(
     problem: Problem[ModulePlan], recorded: ModuleRecording, level: Sequence[str], kind: StubKind
 ) -> None:
-    """Replace as many modules as possible by stubs of one kind.
+    """Add as many stubs of one kind to the plan `problem.current` as the failure permits.
 
     `level` has the paths of the modules at one depth of the module tree.
     """
@@ -200,7 +202,10 @@ def _replace(
 
 
 def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
-    """Return a stub for a module with this recorded output; raise KeyError if there is none."""
+    """Return a stub for a module, which returns the outputs or an argument recorded in `output`.
+
+    `kind` says which of the two. Raises KeyError if that was not recorded.
+    """
     if kind is StubKind.RECORDED:
         if not output.values:
             raise KeyError("a transform of torch.func made the output")
@@ -211,7 +216,7 @@ def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
 
 
 class _CallRecorder:
-    """Recorder of the outputs of modules and of the number of torch functions they call."""
+    """Recorder of modules' outputs, and of how many torch functions each module calls."""
 
     def __init__(self) -> None:
         self.outputs: dict[str, ModuleOutput] = {}
@@ -271,14 +276,17 @@ def _is_transformed(leaf: Any) -> bool:
 
 
 def _detached_copy(leaf: Any) -> Any:
-    """Return a copy of a tensor without its autograd history; other values unchanged."""
+    """Return a copy of a tensor without its autograd history; a value that is no tensor itself."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
 
 def _looks_like(value: Any, argument: Any) -> bool:
-    """Return whether two values have the same structure, with tensors of the same kind."""
+    """Return whether two values are structures of tensors that are alike: same shape, same dtype.
+
+    False if a value has no tensors, or anything else.
+    """
     ones, others = tree_leaves(value), tree_leaves(argument)
     if type(value) is not type(argument) or len(ones) != len(others):
         return False
@@ -298,7 +306,7 @@ def _same_kind(one: Any, other: Any) -> bool:
 
 
 def _has_path(module: nn.Module, path: str) -> bool:
-    """Return whether there is a module at `path`; an outer action may have removed it."""
+    """Return whether `module` has a submodule at `path`; an earlier change may have removed it."""
     try:
         module.get_submodule(path)
     except AttributeError:
@@ -306,7 +314,10 @@ def _has_path(module: nn.Module, path: str) -> bool:
     return True
 
 
-def _holder(module: nn.Module, path: str) -> tuple[nn.Module, str]:
-    """Return the parent of the module at `path`, and the module's name in the parent."""
+def _parent_of(module: nn.Module, path: str) -> tuple[nn.Module, str]:
+    """Return the module that contains the one at `path`, and the last name in `path`.
+
+    For "encoder.0": (`module.encoder`, "0").
+    """
     outer, _, name = path.rpartition(".")
     return module.get_submodule(outer), name

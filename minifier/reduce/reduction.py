@@ -21,7 +21,11 @@ _TOLD = 120
 
 
 class OnProgress(Protocol):
-    """Callback for progress: the phase, the size before it and now, and what writes the script."""
+    """Callback that receives a phase ("graph", "modules", "source") and the size before and now.
+
+    The size is a number of calls, modules or lines. `write` returns the current script; None if
+    there is none yet.
+    """
 
     def __call__(
         self, phase: str, before: int, now: int, write: Callable[[], str] | None = None

@@ -46,7 +46,7 @@ OVER = "The budget was over while something could still be taken away."
 
 @dataclass(frozen=True)
 class Reduced:
-    """The smallest failing graph, its candidate, and the settings that the failure needs."""
+    """Result of reducing graphs: the smallest one that fails, and the settings that it needs."""
 
     graph: BoundGraph
     candidate: Candidate
@@ -58,9 +58,10 @@ class Reduced:
 
 
 def find_smallest_graph(reduction: Reduction) -> Reduced | None:
-    """Return the smallest graph that fails like the program; None if no graph does.
+    """Return the smallest graph that fails like the program, with its size before the reduction.
 
-    Raises ReductionRefused.
+    None if no graph of the program fails alone. Raises ReductionRefused if the program does not
+    fail each time.
     """
     problem = _find_problem(reduction)
     if problem is None:
@@ -84,9 +85,10 @@ def find_smallest_graph(reduction: Reduction) -> Reduced | None:
 
 @contextmanager
 def tolerate_errors(reduction: Reduction, reducer: str) -> Iterator[None]:
-    """Catch an exception that a reducer raises in the block, and note it; `reducer` is its name.
+    """Catch an exception that a reducer raises in the block, and add a note on it to `reduction`.
 
-    What the reducer had removed before is kept. OutOfBudget is not caught.
+    `reducer` is what the note calls the reducer: "graphs". What it had removed before is kept.
+    OutOfBudget is not caught.
     """
     try:
         yield
@@ -97,10 +99,10 @@ def tolerate_errors(reduction: Reduction, reducer: str) -> Iterator[None]:
 
 
 def _find_problem(reduction: Reduction) -> Problem[BoundGraph] | None:
-    """Return the problem of reducing a graph that fails alone; None if no graph does.
+    """Return a graph of the program that fails alone, as the problem to reduce; None if none does.
 
-    Raises ReductionRefused if the program does not fail each time. Dynamo's graphs with torch.func
-    transforms come last, because AOTAutograd's graphs have the transforms already applied.
+    Dynamo's graphs with torch.func transforms are tried last, because AOTAutograd's graphs have the
+    transforms already applied. Raises ReductionRefused if the program does not fail each time.
     """
     levels = list(reduction.possible)
     while levels:
@@ -118,10 +120,11 @@ def _find_problem(reduction: Reduction) -> Problem[BoundGraph] | None:
 def _find_failing_problem(
     reduction: Reduction, graphs: Sequence[BoundGraph]
 ) -> Problem[BoundGraph] | None:
-    """Return the problem of reducing a graph that fails alone; None if none does.
+    """Return the first of `graphs` that fails alone, as the problem to reduce; None if none does.
 
-    If there is only one graph, single calls of it are tried first: a whole graph takes longer, and
-    so does the check that the program fails each time. Then the first graph that fails is chosen.
+    A single graph's calls are tried alone first: a whole graph takes longer, and so does the check
+    that the program fails each time. Raises ReductionRefused if the program does not fail each
+    time.
     """
     found = _isolate_failing_calls(reduction, graphs[0]) if len(graphs) == 1 else None
     if found is not None:
@@ -134,9 +137,9 @@ def _find_failing_problem(
 
 
 def _isolate_failing_calls(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
-    """Return the problem of reducing those calls of a graph that fail alone, without a loss.
+    """Return the calls of `graph` that fail alone, as the problem to reduce further.
 
-    None if no call fails alone, or if the calls do not fail each time.
+    They run without a loss. None if no call fails alone, or if the calls do not fail each time.
     """
     problem = graph_problem(reduction, graph, None)
     with suppress(OutOfBudget), tolerate_errors(reduction, "single calls"):
@@ -152,7 +155,10 @@ def _isolate_failing_calls(reduction: Reduction, graph: BoundGraph) -> Problem[B
 
 
 def graph_problem(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Problem[BoundGraph]:
-    """Return the problem of reducing a graph that fails when called with `loss`."""
+    """Return the problem of making `graph` smaller while it fails like the program.
+
+    Each candidate runs backward, too, from the scalar that `loss` gives; None: it does not.
+    """
     before = graph.ops
     reduction.on_progress("graph", before, before)
 
@@ -172,7 +178,7 @@ def graph_problem(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Proble
 def find_failing_graph(
     reduction: Reduction, graphs: Sequence[BoundGraph]
 ) -> Problem[BoundGraph] | None:
-    """Return the problem of the first graph that fails alone; None if none does.
+    """Return the first of `graphs` that fails alone, as the problem to reduce; None if none does.
 
     Each graph is tried without a loss first, then with one if the program has a loss.
     """
@@ -185,10 +191,10 @@ def find_failing_graph(
 
 
 def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]:
-    """Return the graphs of a program at `level`, with their inputs at the time of their calls.
+    """Return a program's graphs at `level`, each with the inputs with which it was called.
 
-    At the level "aot" these are AOTAutograd's forward and backward graphs. If the compiler fails,
-    the graphs captured before that are returned.
+    "dynamo" means Dynamo's graphs, "aot" AOTAutograd's forward and backward graphs. If the compiler
+    fails, the graphs captured before that are returned.
     """
     before = snapshot(case.objects)
 
@@ -233,7 +239,10 @@ def _find_needed_settings(problem: Problem[BoundGraph]) -> tuple[str, ...]:
 
 
 def _with_settings(case: Case, kept: Sequence[str]) -> Case:
-    """Reset every setting except `kept` in this process, and return `case`."""
+    """Reset every setting whose name is not in `kept`, in this process, and return `case`.
+
+    A candidate's child does this before it runs the case.
+    """
     for name in non_default_config():
         if name not in kept:
             reset_config(name)
@@ -275,14 +284,17 @@ def replace_modules_by_stubs(reduction: Reduction) -> Callable[[], None]:
 
 
 def _with_stubs(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
-    """Apply a plan to the module of a case, in place, and return the case."""
+    """Replace modules of a case by stubs, in place, and return the case.
+
+    A candidate's child does this before it runs the case. `recorded` has what the stubs return.
+    """
     assert case.module is not None
     apply_plan(case.module, plan, recorded)
     return case
 
 
 def reduce_text(reduction: Reduction, text: str) -> str:
-    """Return the smallest source whose `build()` gives a program that fails in the same way."""
+    """Return the smallest version of `text` whose program fails in the same way."""
     before = len(text.splitlines())
     reduction.on_progress("source", before, before)
 
@@ -308,6 +320,6 @@ def source_candidate(reduction: Reduction, text: str) -> Candidate:
 
 
 def case_of_text(text: str, case: Case) -> Case:
-    """Return `case` with the program of a text's `build()`. Raises what the text raises."""
+    """Return `case` with the model and inputs that `text` makes. Raises what the text raises."""
     model, args, kwargs = entry_call(load_module(text))
     return replace(case, target=model, args=args, kwargs=kwargs)

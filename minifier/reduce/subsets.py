@@ -16,9 +16,10 @@ Build = Callable[[S], Iterable[T]]
 
 
 def take_first(problem: Problem[T], choices: Iterable[S], build: Build[S, T]) -> S | None:
-    """Find the first choice whose candidate fails, and make that candidate `problem.current`.
+    """Find the first choice whose candidate fails; the candidate becomes `problem.current`.
 
-    Returns the choice; None if none of them fails.
+    `build(choice)` yields the candidate, or nothing. Returns the choice; None if no candidate
+    fails.
     """
     made: dict[int, S] = {}
 
@@ -40,11 +41,11 @@ def take_most(
     *,
     chunk: int = 0,
 ) -> list[S]:
-    """Apply as many of `items` as possible while the candidate fails; return the applied ones.
+    """Apply as many of `items` as possible while the candidate fails; return these, in order.
 
-    They are returned in order. `build` makes the candidate with several items applied. Chunks of
-    `chunk` items (0: all) are tried first. A chunk that does not fail is split into halves of
-    similar weight.
+    `build(items)` yields the candidate with these items applied. Chunks of `chunk` items (0: all)
+    are tried first. A chunk with which the candidate does not fail is split into halves of similar
+    weight.
     """
     size = chunk or len(items) or 1
     stack = [list(items[start : start + size]) for start in range(0, len(items), size)][::-1]
@@ -62,9 +63,10 @@ def take_most(
 def _bisect_chunks(
     stack: Sequence[list[S]], weight: Callable[[S], float]
 ) -> Iterator[tuple[list[S], list[list[S]]]]:
-    """Yield (chunk to try, chunks left if it is taken); the caller stops when it takes one.
+    """Yield (chunk to try, chunks left if it is taken); the caller stops when it takes a chunk.
 
-    The last chunk of `stack` comes first. The halves of a chunk follow it.
+    The last chunk of `stack` is tried first. A chunk that is not taken is split into two of similar
+    weight.
     """
     left = list(stack)
     while left:
@@ -76,7 +78,7 @@ def _bisect_chunks(
 
 
 def _middle(items: Sequence[S], weight: Callable[[S], float]) -> int:
-    """Return the position that splits two or more items into halves of similar weight."""
+    """Return the index at which to split two or more items into halves of similar weight."""
     total, before = sum(map(weight, items)), 0.0
     for index, item in enumerate(items[:-1], 1):
         before += weight(item)
@@ -90,9 +92,9 @@ def find_smallest(
 ) -> int:
     """Return the smallest number from `low` to `high` whose candidate fails; `high` must fail.
 
-    The search is a bisection. If failing is not monotone, the candidate of the result still fails,
-    and the candidate of the next lower number does not. With `leap`, numbers near `low` are tried
-    first, at doubling distances.
+    `build(number)` yields the candidate. The search is a bisection: if failing is not monotone, a
+    lower number may fail, too. If `leap` is not 0, numbers near `low` are tried first, at doubling
+    distances that begin with `leap`.
     """
     while low < high:
         middle = min(low + leap, high) - 1 if leap else (low + high) // 2
@@ -108,8 +110,9 @@ def find_smallest(
 def find_needed(problem: Problem[T], items: Sequence[S], build: Build[Sequence[S], T]) -> list[S]:
     """Return the items without which the candidate does not fail; with all of them it must fail.
 
-    The last item of the shortest failing prefix is needed. With that item kept, the shortest
-    failing prefix of the others gives the next one.
+    `build(items)` yields the candidate with these items. The search goes from the end: the last
+    item of the shortest failing prefix is needed; it is kept, and the items before it are searched
+    likewise.
     """
     found: list[S] = []
     rest = list(items)
@@ -125,7 +128,7 @@ def find_needed(problem: Problem[T], items: Sequence[S], build: Build[Sequence[S
 def _prefix(
     build: Build[Sequence[S], T], found: list[S], rest: Sequence[S], count: int
 ) -> Iterable[T]:
-    """Yield the candidate with the items `found` and the first `count` of `rest`."""
+    """Yield the candidate of the items `found` and the first `count` items of `rest`."""
     return build([*found, *rest[:count]])
 
 

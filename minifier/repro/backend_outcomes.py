@@ -25,9 +25,9 @@ def find_outcomes(
     cache: str | None = None,
     jobs: int = 1,
 ) -> Mapping[str, str]:
-    """Return the outcome of a script with each backend, by backend as `words_for` names it.
+    """Return what a script does with each backend: {'backend="eager"': "passes", …}.
 
-    Outcomes are words, such as "passes" or "fails: KeyError: 3". The backend None is no
+    Other outcomes begin with "fails: ". The backend None, with the key "not compiled", is no
     compilation. Each run has a forked child, and `jobs` run at a time, each for at most `seconds`.
     `cache` is the folder for Inductor's output.
     """
@@ -40,12 +40,19 @@ def find_outcomes(
 
 
 def words_for(backend: str | None) -> str:
-    """Return a backend as an argument of `torch.compile`, or "not compiled" for None."""
+    """Return the argument of `torch.compile` for a backend: `backend="eager"` for "eager".
+
+    Returns "not compiled" for None.
+    """
     return NOT_COMPILED if backend is None else f'backend="{backend}"'
 
 
 def _begin(text: str, backend: str | None, seconds: float, cache: str | None) -> Callable[[], str]:
-    """Start a run of a script with one backend; return a function that waits for the outcome."""
+    """Start a run of a script with one backend, in a child; return a function that waits for it.
+
+    That function returns the outcome in words: "passes", "fails: KeyError: 3". The run is ended
+    after `seconds`. `cache` is the folder for Inductor's output.
+    """
     folder = tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True)
     job = functools.partial(_run_in_child, text, folder.name, backend)
     wait = begin_isolated(job, seconds=seconds, cache=cache)
@@ -59,7 +66,10 @@ def _begin(text: str, backend: str | None, seconds: float, cache: str | None) ->
 
 
 def _run_in_child(text: str, folder: str, backend: str | None, emit: Emit) -> None:
-    """Execute a script in this process, a forked child; emit its failure in words, if any."""
+    """Execute a script in this process, a forked child; emit words for its exception, if any.
+
+    `folder` is its working directory; a `backend` of None disables compilation.
+    """
     try:
         execute_script(text, folder, backend)
     except Exception as error:
@@ -70,7 +80,7 @@ def _run_in_child(text: str, folder: str, backend: str | None, emit: Emit) -> No
 
 
 def _words_of(outcome: JobOutcome[None]) -> str:
-    """Return the outcome of a script in words, from that of its child process."""
+    """Return what a script did, "passes" or "fails: …", from how its child process ended."""
     if outcome.messages:
         return str(outcome.messages[0])
     match outcome.status:

@@ -33,7 +33,10 @@ UNKNOWN = ProgramFacts("tuple", tensor=False, random=True, mutates=True, random_
 
 
 def program(text: str, facts: ProgramFacts) -> ProgramText:
-    """Return the parts of a text that has a `build()`, or top-level names `model` and `inputs`."""
+    """Return the parts of a program from which a script is written: definitions, inputs, call.
+
+    `text` makes the program in `build()`, or in top-level names `model` and `inputs`.
+    """
     tree = ast.parse(text)
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     flat = _inline_build([node for node in tree.body if node not in imports])
@@ -51,16 +54,17 @@ def program(text: str, facts: ProgramFacts) -> ProgramText:
 
 
 def _split_import(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """Return an import as one line for each module."""
+    """Return an import as one line for each module: `import os, re` gives two lines."""
     if isinstance(node, ast.ImportFrom):
         return [ast.unparse(node)]
     return [ast.unparse(ast.Import([name])) for name in node.names]
 
 
 def _inline_build(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the statements with `build()` inlined, which then assign `model` and `inputs`.
+    """Return a module's statements with the body of `build()` in place of its definition.
 
-    If `build()` has another form, a statement that calls it is added instead.
+    Its `return f, x` becomes `model = f` and `inputs = x`. If `build()` does not end with such a
+    pair, or returns early, `model, inputs = build()` is added instead.
     """
     found: list[ast.stmt] = []
     for node in body:
@@ -78,7 +82,7 @@ def _inline_build(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _returns_early(body: list[ast.stmt]) -> bool:
-    """Return whether `body`, statements of a function, contains a `return` of that function."""
+    """Return whether the statements `body` of a function contain one of its `return`s."""
     for node in body:
         if isinstance(node, ast.Return):
             return True
@@ -90,7 +94,10 @@ def _returns_early(body: list[ast.stmt]) -> bool:
 
 
 def _split_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | None:
-    """Return the parts of a program; None unless it assigns `model` and `inputs` once each."""
+    """Return the parts of a program, in which each input has a statement of its own.
+
+    None unless `body` assigns `model` and `inputs` once each and does not use them otherwise.
+    """
     given = {name: node.value for node in body for name, node in _single_assignment(node)}
     if "model" not in given or "inputs" not in given:
         return None
@@ -116,14 +123,17 @@ def _split_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | Non
 
 
 def _split_at_definitions(body: list[ast.stmt]) -> tuple[str, list[str]]:
-    """Return the text up to the last definition, and each statement after it."""
+    """Return the source up to the last function or class, and each statement after it as source."""
     definitions = [n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
     last = max((body.index(n) for n in definitions), default=-1)
     return _join_statements(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]
 
 
 def _unsplit_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText:
-    """Return the parts of a program whose text stays whole: `model` is called on `inputs`."""
+    """Return the parts of a program in which the inputs keep their one statement.
+
+    The call is `model(*inputs)`, `model(**inputs)` or `model(inputs)`.
+    """
     star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
     places = {"input" if star.startswith("*") else "input[0]": "inputs"}
     function, assigned = _split_at_definitions(body)
@@ -153,7 +163,7 @@ def _make_assignment(name: str, value: ast.expr) -> ast.stmt:
 
 
 def _lambda_to_def(function: ast.Lambda) -> ast.stmt:
-    """Return a lambda as the definition of a function `f`."""
+    """Return a lambda as a function: `def f(x): return x + 1` for `lambda x: x + 1`."""
     text = f"def f({ast.unparse(function.args)}):\n    return {ast.unparse(function.body)}"
     return ast.parse(text).body[0]
 
@@ -161,10 +171,10 @@ def _lambda_to_def(function: ast.Lambda) -> ast.stmt:
 def _input_statements(
     inputs: ast.expr, facts: ProgramFacts, taken: set[str]
 ) -> tuple[list[str], list[str], dict[str, str]]:
-    """Return (statements that assign the inputs, the call's arguments, the inputs' variables).
+    """Return (statements that assign the inputs, arguments of the call, variables by input).
 
-    The variables are by the inputs' names in results, such as "input[2]". `taken` are names that
-    are used already.
+    For `(torch.ones(3), y)`: ["x = torch.ones(3)"], ["x", "y"], {"input[0]": "x", "input[1]": "y"}.
+    `taken` are names that are in use.
     """
     keys: list[object]
     match inputs:

@@ -20,9 +20,10 @@ def write_settings(
     backend: str,
     sources: Sources,
 ) -> list[str]:
-    """Return lines that assign the settings; add the definitions that they need to `sources`.
+    """Return a script's lines that assign compiler settings: `torch._dynamo.config.x = 1`.
 
-    `mode` and `options` are those of `torch.compile`; `settings` have full names.
+    `mode` and `options` are those of `torch.compile` and become settings of Inductor; `settings`
+    have full names. Definitions that the values need are added to `sources`.
     """
     told = dict(settings or {})
     inductor: dict[str, object] = mode_options(mode) if mode else {}
@@ -33,7 +34,10 @@ def write_settings(
 
 
 def _assign_setting(name: str, value: object, sources: Sources) -> str:
-    """Return the line that assigns a setting, or a comment if its value cannot be written."""
+    """Return the line `name = value`, or a comment if the value cannot be written as source.
+
+    Definitions that the value needs are added to `sources`.
+    """
     try:
         with suppress(Unwritable):
             return f"{name} = {syntax.text(syntax.value(value, lambda _: None))}"
@@ -43,9 +47,9 @@ def _assign_setting(name: str, value: object, sources: Sources) -> str:
 
 
 def sources_beside(program: ProgramText) -> Sources:
-    """Return a collection, still empty, for the definitions that settings need.
+    """Return an empty collection for the definitions that a script's settings need.
 
-    It does not define names that the call of the program uses.
+    It will not define a name that the call of `program` uses.
     """
     sources = Sources(lambda value: Spelling(sources.name).of(value))
     for argument in (program.target, *program.arguments):

@@ -13,7 +13,7 @@ _TEXTS = ("str", "repr", "format")
 
 
 def python_constructs(text: str) -> tuple[str, ...]:
-    """Return the Python constructs in a script's functions, apart from calls of operators.
+    """Return the Python constructs in a script that may trouble Dynamo, in words, each once.
 
     "the return value of a generator", "str() of a KeyError", "list.append to a closure variable".
     """
@@ -22,7 +22,10 @@ def python_constructs(text: str) -> tuple[str, ...]:
 
 
 def _constructs_of(tree: ast.Module, free: Mapping[int, set[str]]) -> Iterator[str]:
-    """Yield the constructs of a script; `free` are free variables, by a function's first line."""
+    """Yield the constructs in a script that may trouble Dynamo, in words.
+
+    `free` maps the number of a function's first line to the names of its free variables.
+    """
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef() if _yields(node) and any(map(_returns_value, node.body)):
@@ -32,7 +35,7 @@ def _constructs_of(tree: ast.Module, free: Mapping[int, set[str]]) -> Iterator[s
                     yield "a format specification in an f-string"
             case ast.ExceptHandler(name=str(name)):
                 kind = ast.unparse(node.type) if node.type is not None else "BaseException"
-                yield from (f"{call}() of a {kind}" for call in _texts_of(node, name))
+                yield from (f"{call}() of a {kind}" for call in _string_conversions(node, name))
             case ast.FunctionDef():
                 yield from _writes_to_closure(node, free.get(node.lineno, set()))
 
@@ -48,13 +51,16 @@ def _yields(function: ast.FunctionDef) -> bool:
 
 
 def _is_message(node: ast.AST, tree: ast.Module) -> bool:
-    """Return whether an expression is part of one of the script's own assertions."""
+    """Return whether an expression is part of the script's own check, an `assert` at top level."""
     checks = [line for line in tree.body if isinstance(line, ast.Assert | ast.Expr)]
     return any(node is one for line in checks for one in ast.walk(line))
 
 
-def _texts_of(handler: ast.ExceptHandler, name: str) -> Iterator[str]:
-    """Yield the names of functions that make the exception `name` a string in its handler."""
+def _string_conversions(handler: ast.ExceptHandler, name: str) -> Iterator[str]:
+    """Yield "str" for each `str(name)` in an exception handler; likewise "repr" and "format".
+
+    `name` is the variable of the exception.
+    """
     for node in ast.walk(handler):
         match node:
             case ast.Call(func=ast.Name(id=call), args=[ast.Name(id=argument)]):
@@ -63,7 +69,10 @@ def _texts_of(handler: ast.ExceptHandler, name: str) -> Iterator[str]:
 
 
 def _writes_to_closure(function: ast.FunctionDef, free: set[str]) -> Iterator[str]:
-    """Yield "list.append to a closure variable" for each such call in a function."""
+    """Yield "list.append to a closure variable" for each such call, and likewise for dicts.
+
+    `free` are the free variables of `function`.
+    """
     for node in ast.walk(function):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
@@ -73,7 +82,7 @@ def _writes_to_closure(function: ast.FunctionDef, free: set[str]) -> Iterator[st
 
 
 def _free_variables(table: symtable.SymbolTable) -> dict[int, set[str]]:
-    """Return the free variables of each function, by the number of the function's first line."""
+    """Return {number of a function's first line: its free variables}, nested functions included."""
     found: dict[int, set[str]] = {}
     for inner in table.get_children():
         found |= _free_variables(inner)
@@ -83,7 +92,7 @@ def _free_variables(table: symtable.SymbolTable) -> dict[int, set[str]]:
 
 
 def passes_views(text: str) -> bool:
-    """Return whether a script passes a tensor and a slice of it, `y = x[1:]`, to one call."""
+    """Return whether a script has `y = x[1:]` and passes both `x` and `y` to one call."""
     tree = ast.parse(text)
     passed = [
         {arg.id for arg in node.args if isinstance(arg, ast.Name)}
@@ -100,7 +109,7 @@ def passes_views(text: str) -> bool:
 
 
 def _slices_of(line: ast.Assign) -> Iterator[tuple[str, str]]:
-    """Yield (y, x) for a statement `y = x[1:]`; nothing for others."""
+    """Yield ("y", "x") for a statement `y = x[1:]`; nothing for other statements."""
     match line:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript(value=ast.Name(id=base))):
             yield name, base

@@ -24,8 +24,8 @@ def execute_script(
     """Execute a script in this process, which must be a forked child. Raises what it raises.
 
     It runs as the main program in the empty folder `folder`, with the modes and settings of a fresh
-    interpreter. `backend` replaces the one that the script names; None disables compilation.
-    `names` receives its global variables.
+    interpreter. `backend` replaces the one that the script names; None disables compilation. The
+    script's global variables are added to `names`, if given.
     """
     if backend is None:
         os.environ[DISABLE] = "1"

@@ -114,11 +114,11 @@ def run(
     backend: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> ScriptRun:
-    """Run a script in a fresh interpreter, for at most `seconds`.
+    """Run a script in a fresh interpreter, for at most `seconds`; no compiled graph is reused.
 
-    `backend` replaces the script's own; "none" disables compilation. `environment` is added to the
-    variables of this process, without those that change what a script does. No compiled graph comes
-    from a cache.
+    `backend` replaces the script's own; "none" disables compilation. The script gets the variables
+    of this process except those that change what it does (TORCH_LOGS, …), and `environment` in
+    addition.
     """
     start = time.monotonic()
     variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)}
@@ -191,7 +191,7 @@ def _read_output(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, 
 
 
 def last_exception(printed: str) -> tuple[str, str]:
-    """Return type and message of the last exception in an output; "", "" if there is none."""
+    """Return (type, message) of the last exception in an output; ("", "") if there is none."""
     blocks = printed.split("Traceback (most recent call last):\n")
     if len(blocks) < 2:
         return "", ""
@@ -245,7 +245,7 @@ def _contains_signature(ran: ScriptRun, check: ScriptCheck) -> bool:
 
 
 def _passed_through(printed: str, name: str) -> bool:
-    """Return whether a traceback has a frame of function `name`, "torch._inductor.ir.realize"."""
+    """Return whether a traceback has a frame of function `name`: "torch._inductor.ir.realize"."""
     module, _, function = name.rpartition(".")
     path = re.escape(module.replace(".", "/"))
     return bool(
@@ -263,11 +263,10 @@ def check_standalone(
     beside: bool = True,
     passes_controls: bool = False,
 ) -> StandaloneCheck:
-    """Return whether a script fails as `check` says, and passes its controls.
+    """Run a script; return whether it fails as `check` says and passes with the control backends.
 
-    The controls are runs without compilation, and with the backend one rung below; with
-    `passes_controls` they are known to pass. `environment` is as in `run`. `beside` allows the runs
-    to overlap.
+    The controls are no compilation and the backend one rung below; with `passes_controls`, they are
+    known to pass and do not run. `environment` has variables to add. `beside` lets runs overlap.
     """
     backend = backend_of(text)
     if backend is None:
@@ -291,7 +290,7 @@ def check_standalone(
 
 
 def _controls_of(backend: str) -> list[str]:
-    """Return the backends with which a script must pass: "none", and the one a rung below."""
+    """Return the backends of the control runs, which must pass: "none", and one rung below."""
     return list(dict.fromkeys((_NONE, backend_below(backend) or _NONE)))
 
 
@@ -315,12 +314,12 @@ def _passes_in_fork(text: str, backend: str, seconds: float) -> bool:
 
 
 def _run_in_child(text: str, folder: str, backend: str | None, _: object) -> None:
-    """Execute a script with `backend` in this process, a forked child."""
+    """Execute a script with `backend` (None: not compiled) in this process, a forked child."""
     execute_script(text, folder, backend)
 
 
 def _describe_ending(ran: ScriptRun) -> str:
-    """Return how a run ended, as the predicate of a sentence."""
+    """Return how a run ended, as a predicate: "passes", "died of SIGSEGV", "ends with …"."""
     if ran.passed:
         return "passes"
     told = str(ran)
@@ -332,7 +331,7 @@ def _describe_ending(ran: ScriptRun) -> str:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Outcome of a script with another version of torch."""
+    """What a script does with another version of torch: "fails", "passes", …"""
 
     version: str
     """A version of torch, or the path of an interpreter."""
@@ -382,7 +381,7 @@ def _outcome_elsewhere(version: str, ran: ScriptRun, check: ScriptCheck) -> Else
 
 
 def _install_torch(version: str, folder: str, seconds: float, index: str | None) -> tuple[str, str]:
-    """Install a version of torch; return its interpreter, and an error message or ""."""
+    """Install torch in `folder`; return (path of its Python, "" or an error message)."""
     python = str(Path(folder, "bin", "python"))
     source = ["--index-url", index] if index else []
     for command in (

@@ -63,7 +63,7 @@ class CheckedScript(Protocol):
 
 
 def issue(found: CheckedScript) -> str:
-    """Return the text of an issue on a script in Markdown; the first line is the title.
+    """Return a GitHub issue on a failing script, as Markdown; the first line is the title.
 
     "" if there is no failure.
     """
@@ -88,10 +88,10 @@ def issue(found: CheckedScript) -> str:
 
 
 def subjects(text: str, backend: str, ran: ScriptRun | None = None) -> tuple[str, ...]:
-    """Return what a title names: operators of a script, or Python constructs if Dynamo fails.
+    """Return what the title of an issue names: operators such as "torch.cat".
 
-    If torch underlines the expression at which it raised, only names in that expression, and
-    transforms.
+    If Dynamo fails, Python constructs, such as "str() of a KeyError", are preferred. If the output
+    of `ran` underlines an expression, only names in it, and transforms, are returned.
     """
     names = (python_constructs(text) if backend == "eager" else ()) or operators(text)
     code = _user_code(ran.output) if ran is not None else ""
@@ -102,7 +102,7 @@ def subjects(text: str, backend: str, ran: ScriptRun | None = None) -> tuple[str
 
 
 def _user_code(output: str) -> str:
-    """Return the innermost expression of the script that torch underlines; "" if there is none."""
+    """Return the expression of the script that torch's error underlines; "" if there is none."""
     _, told, frames = output.rpartition("from user code:")
     pattern = r'^ +File "(?!.*/torch/).*", line \d+, in .*\n(.*)\n( *)(\^+)'
     found = re.findall(pattern, frames, re.MULTILINE) if told else []
@@ -151,12 +151,15 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str
 
 
 def _call_of(backend: str, text: str) -> str:
-    """Return the call of `torch.compile` with the backend and the script's other options."""
+    """Return `torch.compile(backend="inductor", dynamic=True)`, with the options of the script.
+
+    `text` is the script.
+    """
     return f"torch.compile({', '.join([words_for(backend), *_other_options(text)])})"
 
 
 def _other_options(text: str) -> list[str]:
-    """Return the options, besides the backend, with which a script calls `torch.compile`."""
+    """Return the options of `torch.compile` in a script, except the backend: ["dynamic=True"]."""
     return [
         f"{keyword.arg}={keyword.value.value!r}"
         for node in ast.walk(ast.parse(text))
@@ -201,7 +204,10 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
 
 
 def _compared_element(text: str) -> str:
-    """Return the subscript of what a script compares, "[0]"; "" if it compares whole results."""
+    """Return the subscript of the results that a script compares: "[0]" for `f(x)[0]`.
+
+    "" if it compares whole results.
+    """
     made = re.search(r"^ *expected = .*\)((?:\[[^\[\]]+\])+)$", text, re.MULTILINE)
     return made[1] if made else ""
 
@@ -217,12 +223,12 @@ def _noun_of(check: ScriptCheck) -> str:
 
 
 def _code(text: str) -> str:
-    """Return text as Markdown code."""
+    """Return text in backticks, without a period at its end."""
     return f"`{text.rstrip('.')}`"
 
 
 def _place_of(text: str) -> str:
-    """Return the expression that a script compares, without `.grad`; "" if it is the result."""
+    """Return the expression that a script compares, "x" for `x.grad`; "" if it is the result."""
     compared = compared_expressions(text) if text else None
     place = compared[0].removesuffix(".grad") if compared is not None else ""
     if place != "got":
@@ -232,7 +238,11 @@ def _place_of(text: str) -> str:
 
 
 def _name_stage(backend: str, outcomes: Mapping[str, str], text: str) -> str:
-    """Return a sentence on the failing stage, the first whose backend fails; "" if unclear."""
+    """Return a sentence on the stage in which the failure begins; "" if that is unclear.
+
+    If the script passes with "eager" and fails with "aot_eager", it begins in AOTAutograd.
+    `outcomes` has what the script does with each backend, the lowest first.
+    """
     below = takewhile(lambda name: name != words_for(backend), outcomes)
     good = [name for name in below if outcomes[name] == PASSES]
     stage = _STAGES.get(backend)
@@ -280,7 +290,10 @@ def _shorten_outcome(words: str) -> str:
 
 
 def _error_of(ran: ScriptRun | None, failure: Failure) -> str:
-    """Return the output of a failing script from its traceback on, shortened."""
+    """Return the traceback that a script printed, shortened.
+
+    If `ran` is None or has no output, that of `failure`.
+    """
     text = ran.output if ran is not None and ran.output else failure.details or failure.message
     starts = [text.find(start) for start in ("Traceback (most recent", "Fatal Python error")]
     begin = min((start for start in starts if start >= 0), default=0)

@@ -90,12 +90,15 @@ def operators(text: str) -> tuple[str, ...]:
 
 
 def is_transform(name: str) -> bool:
-    """Return whether an operator applies to a function: `torch.vmap`, `Function.apply`."""
+    """Return whether `name` is a transform, an autograd function or a custom operator.
+
+    "torch.vmap", "torch.autograd.Function.apply" and "a custom operator" are.
+    """
     return name.startswith(_TRANSFORMS)
 
 
 def _short_result(scopes: list[ast.FunctionDef | ast.ClassDef]) -> Iterator[str]:
-    """Yield the expression that the script's only function returns, if it is short arithmetic."""
+    """Yield the expression that the script's only function returns, if it is short: "`x + 1`"."""
     match scopes:
         case [ast.FunctionDef(body=[ast.Return(value=ast.BinOp() as value)])]:
             code = ast.unparse(value)
@@ -104,7 +107,11 @@ def _short_result(scopes: list[ast.FunctionDef | ast.ClassDef]) -> Iterator[str]
 
 
 def _custom_operators(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield (name by which it is called, description) of each operator that a script registers."""
+    """Yield (name, description) of each operator that a script registers.
+
+    `@custom_op("lib::f")` on `f` gives the names "f" and "torch.ops.lib.f"; the description is
+    "a custom operator", possibly with "that mutates its arguments".
+    """
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     pairs = [(node, made) for node in functions for made in node.decorator_list]
     for node, made in pairs:
@@ -120,7 +127,7 @@ def _custom_operators(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _containers(nodes: list[ast.AST]) -> set[str]:
-    """Return the variables and attributes to which a dict, a list or the like is assigned."""
+    """Return the variables and attributes that are dicts or lists: {"xs"} for `xs = []`."""
     kinds = ("dict", "OrderedDict", "defaultdict", "list", "Counter", "ChainMap")
     return {
         ast.unparse(target).rpartition(".")[2]
@@ -136,7 +143,7 @@ def _containers(nodes: list[ast.AST]) -> set[str]:
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
-    """Return the full name of each module or function that a script imports, by its name there."""
+    """Return {name in the script: full name} for its imports: {"F": "torch.nn.functional"}."""
     found = {}
     for node in tree.body:
         if isinstance(node, ast.Import):
@@ -150,9 +157,10 @@ def _imported_names(tree: ast.Module) -> dict[str, str]:
 
 
 def _public_name(function: ast.expr, modules: dict[str, str], functions: set[str]) -> str:
-    """Return the public name of a call's function; "" for a function of the script.
+    """Return the public name of the function that a call calls: "torch.cat", "Tensor.exp".
 
-    `modules` are the imported names; `functions` are the script's autograd functions.
+    "" for a function of the script. `modules` maps imported names to full names; `functions` are
+    the script's autograd functions.
     """
     root = function
     while isinstance(root, ast.Attribute):
@@ -174,7 +182,11 @@ def _public_name(function: ast.expr, modules: dict[str, str], functions: set[str
 
 
 def _methods_named(name: str, modules: dict[str, str]) -> Iterator[str]:
-    """Yield "OrderedDict.name" for each imported standard library class with this method."""
+    """Yield "OrderedDict.name" if a script imports `OrderedDict` and it has the method `name`.
+
+    Likewise for each other class of the standard library. `modules` maps imported names to full
+    names.
+    """
     for whole in modules.values():
         module, _, kind = whole.rpartition(".")
         found = getattr(sys.modules.get(module), kind, None) if module else None

@@ -189,7 +189,10 @@ def _make_loaded(
 
 
 def _relevant_settings(changed: Configs) -> Configs:
-    """Return the changed settings that may matter for the failure."""
+    """Return `changed` without the settings that cannot matter for the failure.
+
+    Torch changes those itself while it compiles, or they concern only its output.
+    """
     lasting = {
         module: {
             name: value
@@ -253,7 +256,7 @@ def _run_script(file: Path, tree: ast.Module, notes: list[str]) -> ReproCall:
 
 
 def _as_main(statement: ast.stmt) -> list[ast.stmt]:
-    """Return the body of `if __name__ == "__main__"`; other statements as they are."""
+    """Return the body of `if __name__ == "__main__"`; any other statement, as a list of one."""
     tests = ("__name__ == '__main__'", "'__main__' == __name__")
     if isinstance(statement, ast.If) and ast.unparse(statement.test) in tests:
         return statement.body
@@ -299,9 +302,10 @@ def _describe_load_error(file: Path, error: Exception) -> FullgraphError:
 
 
 def _inputs_folder(file: Path, named: str | None) -> str | None:
-    """Return the folder of saved inputs: `named`, or the one beside a script that was moved.
+    """Return the folder of a script's saved inputs; None if it does not exist.
 
-    None if there is none.
+    `named` is the path in the script, None if it has none. If a script was moved with its inputs,
+    the folder is found beside it.
     """
     if named is None:
         return None

@@ -48,8 +48,8 @@ class _Change:
 def redact(text: str, still_fails: StillFails) -> str:
     """Return `text` with as many names, strings and numbers replaced as the failure permits.
 
-    For each kind, `still_fails` is first asked about all replacements together, then about halves.
-    Comments are removed, except the first line, which names the versions.
+    All names are replaced first; if `still_fails` says no, half of them, and so on; then strings,
+    then numbers. Comments are removed, except the first line, which names the versions.
     """
     current = _without_comments(text)
     if current != text and not still_fails(current):
@@ -60,7 +60,7 @@ def redact(text: str, still_fails: StillFails) -> str:
 
 
 def _apply_most(text: str, changes: Sequence[_Change], still_fails: StillFails) -> str:
-    """Return `text` after as many of the changes as the failure permits."""
+    """Return `text` after as many of `changes` as the failure permits."""
     if not changes:
         return text
     tried = _apply_changes(text, changes)
@@ -73,7 +73,7 @@ def _apply_most(text: str, changes: Sequence[_Change], still_fails: StillFails) 
 
 
 def _apply_changes(text: str, changes: Sequence[_Change]) -> str:
-    """Return the text after the changes."""
+    """Return `text` after all of `changes`."""
     new = {kind: {c.old: c.new for c in changes if c.kind == kind} for kind in _KINDS}
     return cst.parse_module(text).visit(_Changer(**new)).code
 
@@ -159,7 +159,7 @@ def _without_comments(text: str) -> str:
 
 
 def _new_names(text: str) -> Iterator[_Change]:
-    """Yield a new name for each name that the script itself defines."""
+    """Yield new names for the script's own names, such as `x1` for `customer_ids`."""
     module = cst.parse_module(text)
     finder = _Definitions()
     module.visit(finder)
@@ -259,7 +259,7 @@ class _Definitions(cst.CSTVisitor):
 
 
 def _new_strings(text: str) -> Iterator[_Change]:
-    """Yield a new text for each string that is neither an argument of torch nor data."""
+    """Yield a letter in place of each string that has no meaning for torch and is no data."""
     module = cst.parse_module(text)
     kept = {
         _code_of(arg.value)
@@ -282,7 +282,7 @@ def _new_strings(text: str) -> Iterator[_Change]:
 
 
 def _is_of_torch(function: cst.BaseExpression) -> bool:
-    """Return whether strings passed to a function have a meaning for torch, as "cpu" has."""
+    """Return whether strings passed to `function` mean something to torch, as "cpu" does."""
     if not isinstance(function, cst.Attribute):
         return False
     root: cst.BaseExpression = function
@@ -293,7 +293,7 @@ def _is_of_torch(function: cst.BaseExpression) -> bool:
 
 
 def _new_values(text: str) -> Iterator[_Change]:
-    """Yield plain tensors for tensors with content, and short numbers for long ones."""
+    """Yield plain tensors in place of tensors with data, and short numbers: `0.1` for `0.1234`."""
     module = cst.parse_module(text)
     inside: set[str] = set()
     for node in m.findall(module, m.Call(func=m.Attribute(value=m.Name("torch")))):
@@ -311,9 +311,9 @@ def _new_values(text: str) -> Iterator[_Change]:
 
 
 def _plain_tensor_like(code: str) -> str | None:
-    """Return a literal of a plain tensor with the shape and dtype of the tensor `code`.
+    """Return source for a tensor of 0, 1, 2, … with the shape and dtype of the tensor `code`.
 
-    None if it is not a tensor or has few elements.
+    `code` is source. None if it gives no tensor, or one of few elements.
     """
     try:
         tensor = eval(code, {"torch": torch, "base64": base64, "zlib": zlib})

@@ -42,10 +42,10 @@ def script(
 ) -> str:
     """Return a script that exits with an error exactly if `backend` fails as `check` says.
 
-    It names the backend once. The `mode` and `options` of Inductor become settings, so that another
-    backend can replace it. `settings` have full names, "torch._inductor.config.freezing". If a
-    setting is a function of the user, its source is included; without source, the setting becomes a
-    comment. `environment` is the text of the first line; None: that of `surroundings`.
+    The backend is named only once, so that it can be replaced; `mode` and `options` of Inductor
+    become settings. `settings` have full names, "torch._inductor.config.freezing". A setting that
+    is a function is included as source, or becomes a comment. `environment` is the text of the
+    first line; None: the versions and the machine.
     """
     sources = given.sources_beside(program)
     lines = given.write_settings(mode, options, settings, program, backend, sources)
@@ -68,7 +68,7 @@ def script(
 
 
 def surroundings() -> str:
-    """Return the versions and the machine, as one line."""
+    """Return the versions and the machine: "torch 2.9.0, Python 3.12.3, Linux x86_64, AVX2"."""
     parts = [
         f"torch {torch.__version__}",
         f"Python {platform.python_version()}",

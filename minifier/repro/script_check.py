@@ -51,7 +51,11 @@ def check_of(
     limit: float = 0.0,
     calls: int = 1,
 ) -> ScriptCheck:
-    """Return the check for `failure`; the other arguments are attributes of the check."""
+    """Return the check for `failure`; the other arguments become attributes of the result.
+
+    `tol` is the tolerance, `backward` whether the script calls `backward`, `limit` the seconds of a
+    hang or the bytes of memory, `calls` the number of calls before results are compared.
+    """
     found = failure.difference
     if found is None:
         return ScriptCheck(
@@ -77,7 +81,7 @@ def check_of(
 
 
 def describe_check(check: ScriptCheck) -> list[str]:
-    """Return comment lines with the values or the error that a script shows."""
+    """Return comment lines on what a script shows: ["# expected 1.0, got 2.0 at [0]"]."""
     if check.kind in (Kind.RESULT, Kind.METADATA, Kind.GRADIENT, Kind.MUTATION):
         at = f" at {check.element}" if check.element else ""
         told = f"expected {check.expected}, got {check.got}{at}"
@@ -100,9 +104,9 @@ def replace_comment(text: str, old: ScriptCheck, new: ScriptCheck) -> str:
 
 
 def first_clauses(text: str) -> str:
-    """Return the clauses of an error's first line that fit into a title, none of them cut.
+    """Return the first clauses of an error's first line: as many as fit into a title, all whole.
 
-    If only the exception's type fits, the words after it that fit are added, and "…".
+    If only the exception's type fits, words of its message and "…" follow it.
     """
     line = text.strip().partition("\n")[0].rstrip(".")
     if len(line) <= _WIDE:

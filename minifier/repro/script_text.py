@@ -12,7 +12,7 @@ _BACKEND = re.compile(r'(?<=backend=")\w+(?=")')
 
 
 def lower_backend(text: str, backend: str) -> str:
-    """Return the script with `backend` instead of its own.
+    """Return the script with `backend` in place of the backend that it names.
 
     Raises ValueError unless the script names exactly one backend.
     """
@@ -28,7 +28,11 @@ def backend_of(text: str) -> str | None:
 
 
 def backend_below(backend: str) -> str | None:
-    """Return the backend one rung below, with which a script must pass; None for "eager"."""
+    """Return the backend one rung below: "eager" for "aot_eager"; None for "eager".
+
+    A repro script must pass with it. For a backend that is no rung: "eager", or "aot_eager" if its
+    name begins with "aot_".
+    """
     names = [rung.backend for rung in RUNGS]
     if backend not in names:
         return "aot_eager" if backend.startswith("aot_") else "eager"
@@ -37,9 +41,10 @@ def backend_below(backend: str) -> str | None:
 
 
 def compared_expressions(text: str) -> tuple[str, str, bool] | None:
-    """Return the two expressions that the last statement compares, and how.
+    """Return the two expressions that the last statement compares, and whether by `assert_close`.
 
-    The bool is True for `assert_close`, False for `==`. None if the statement compares nothing.
+    For `assert got == expected`: ("got", "expected", False). None if the statement compares
+    nothing.
     """
     statement = ast.parse(text).body[-1]
     while isinstance(statement, ast.With):

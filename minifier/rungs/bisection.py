@@ -19,7 +19,7 @@ _WIDTH = 160
 
 @dataclass(frozen=True)
 class Cut:
-    """The shortest failing prefix of a graph: it ends after one of the calls."""
+    """Where a graph begins to fail: the last call of its shortest prefix that fails."""
 
     call: int
     """Number of the prefix's last call, counted from 1."""
@@ -40,7 +40,7 @@ class Cut:
 
 @dataclass(frozen=True, repr=False)
 class Bisection:
-    """Outcome of a program on each rung, and the location of the first failure."""
+    """Outcome of a program on each rung, and where it fails on the first rung that fails."""
 
     torch: str
     """Version of torch."""
@@ -150,14 +150,14 @@ class Bisection:
 
 
 def _outcome(end: RungOutcome | None) -> str | None:
-    """Return "ok" or the kind of failure; None for a rung that was not run."""
+    """Return "ok" or the kind of failure, such as "crash"; None for a rung that was not run."""
     if end is None:
         return None
     return str(end.failure.kind) if end.failure is not None else "ok"
 
 
 def _words(end: RungOutcome | None) -> str:
-    """Return the outcome of a rung as text for a table."""
+    """Return the outcome of a rung for a table: "ok", "not tried", or the failure's message."""
     if end is None:
         return "not tried"
     if end.failure is not None:

@@ -35,9 +35,10 @@ class Culprit:
 
 
 def find_culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
-    """Return the first part of the candidate's last rung without which it passes.
+    """Return the first part of the failing rung which, if disabled, makes the candidate pass.
 
-    None if there is no such part, or if this version of torch cannot disable parts.
+    The rung is the candidate's last one. A part is a pass, a lowering, a decomposition or a
+    setting. None if there is no such part, or if this version of torch cannot disable parts.
     """
     (rung,) = candidate.rungs[-1:]
     parts = [part for part in list_subsystems() if part.rung == rung.backend]
@@ -58,7 +59,10 @@ def find_culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
 
 
 def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
-    """Return the subsystems in order, as groups; the most likely one is a group of its own."""
+    """Split `parts`, in order, into up to three groups, each to be disabled together.
+
+    The second group is the subsystem that causes most failures, alone: "lowerings".
+    """
     place = next((n for n, part in enumerate(parts) if part.name == _LIKELY), len(parts))
     groups = [parts[:place], parts[place : place + 1], parts[place + 1 :]]
     return [group for group in groups if group]
@@ -66,7 +70,7 @@ def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
 
 @dataclass(frozen=True)
 class _Search:
-    """Runs of a failing candidate with subsystems of its rung disabled or limited."""
+    """Search that disables parts of the compiler to find one without which a candidate passes."""
 
     candidate: Candidate
     oracle: Oracle
@@ -107,7 +111,10 @@ class _Search:
 
 
 class _Applications:
-    """The numbered applications of a subsystem in a failing candidate."""
+    """The applications of one subsystem while a candidate compiles, numbered from 1.
+
+    The lowering of one node, for example, is one application of the subsystem "lowerings".
+    """
 
     def __init__(self, search: _Search, part: Subsystem) -> None:
         self._search, self._part = search, part

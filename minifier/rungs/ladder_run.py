@@ -35,14 +35,12 @@ class ReductionRefused(Exception):
 def run_ladder(
     case: Case, rungs: Sequence[Rung], oracle: Oracle, *, stop_at_dynamo: bool = False
 ) -> Bisection:
-    """Return the program's outcome on each rung.
+    """Run the program on each rung, from eager up, and return the outcomes.
 
-    With `stop_at_dynamo`, if the first compiled rung fails, the rungs above it are not run:
-    Inductor takes longest, and does not matter for a failure in capture.
-
-    If no rung fails, all run again with the program's own thread count, on which compiled code
-    depends; later candidates then run with it, too. Later candidates run one at a time if the
-    failure depends on what else runs.
+    With `stop_at_dynamo`, a failure on the first compiled rung ends this: Inductor takes longest,
+    and does not matter for a failure in capture. If no rung fails, all run again with the program's
+    own thread count, on which compiled code depends. Later candidates run with the thread count,
+    and as many at a time, as the failure requires.
     """
     early = stop_at_dynamo and any(rung.needs_inductor for rung in rungs)
     found = _run_ladder(case, rungs, oracle, stop_early=early)
@@ -65,9 +63,10 @@ def _run_ladder(
     *,
     stop_early: bool = False,
 ) -> Bisection:
-    """Return the outcome on each rung; the rungs below Inductor, and Inductor, run concurrently.
+    """Run the program on each rung and return the outcomes.
 
-    With `stop_early`, the first rung runs alone, and the others only if it passes.
+    Inductor runs concurrently with the rungs below it. With `stop_early`, the first rung runs
+    before all others, which run only if it passes.
     """
     if case.wanted in NOT_BESIDE:
         oracle.sandbox.limit_to_one_job()
@@ -103,7 +102,7 @@ def _run_ladder(
 
 
 def expect_failure(found: Bisection, oracle: Oracle) -> None:
-    """Make the program's failure the one that candidates must show, and set their time limits.
+    """Make the failure of `found` the one that candidates must show, and set their time limits.
 
     A candidate may not take much longer than the whole program did.
     """
@@ -120,9 +119,9 @@ def expect_failure(found: Bisection, oracle: Oracle) -> None:
 
 
 def _fresh_process_note() -> tuple[str, ...]:
-    """Return the note that the program ran in a fresh process; () if it ran in this one.
+    """Return the note that the program ran in another, fresh process; () if it ran in this one.
 
-    Changes that the user made to imported modules are missing in a fresh process.
+    Changes that the user made to imported modules are missing there.
     """
     if not has_fork_server():
         return ()
@@ -137,9 +136,9 @@ def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
 
 
 def run_again(candidate: Candidate, oracle: Oracle) -> Iterator[Report]:
-    """Start repeated runs of a candidate on its last rung, and return their reports.
+    """Start two more runs of a candidate, on its last rung; return an iterator of the reports.
 
-    The runs start at once if several may run at a time; the iterator waits for each.
+    The runs start at once, or one after another if only one may run at a time.
     """
     attempts = [
         replace(candidate, rungs=candidate.rungs[-1:], attempt=number + 2)
@@ -154,7 +153,7 @@ def run_again(candidate: Candidate, oracle: Oracle) -> Iterator[Report]:
 
 
 def check_reproducible(candidate: Candidate, failure: Failure, oracle: Oracle) -> None:
-    """Run `candidate` again; raise ReductionRefused unless it fails with `failure` each time."""
+    """Run `candidate` again; raise ReductionRefused unless each run fails like `failure`."""
     for number, report in enumerate(run_again(candidate, oracle), 2):
         found = report.failure
         if found is None:
@@ -167,9 +166,10 @@ def check_reproducible(candidate: Candidate, failure: Failure, oracle: Oracle) -
 
 
 def _run_remaining_rungs(candidate: Candidate, oracle: Oracle) -> dict[str, RungOutcome]:
-    """Return the outcomes of a candidate's rungs by name.
+    """Run a candidate on its rungs, and return the outcomes by rung.
 
-    If a rung crashes the child, the rungs after it run in a new child.
+    If a rung crashes the child, the rungs after it run in a new child. Raises FullgraphError if a
+    child cannot run any rung, or if it runs out of device memory.
     """
     ends: dict[str, RungOutcome] = {}
     while True:
@@ -194,9 +194,9 @@ def _hangs(end: RungOutcome) -> bool:
 
 
 def _reason_to_refuse(ends: Mapping[str, RungOutcome]) -> str:
-    """Return a sentence on why there is nothing to bisect; "" if a rung fails.
+    """Return a sentence on why there is nothing to bisect; "" if a compiled rung fails.
 
-    The reasons are that eager fails, that its results vary, or that no rung is wrong.
+    Eager fails, its results vary, or no rung is wrong. `ends` has the outcomes by rung.
     """
     eager = ends[EAGER]
     if eager.failure is not None:

@@ -20,10 +20,9 @@ _SHORT = (cst.Name, cst.BaseNumber, cst.BaseString)
 
 
 def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
-    """Propose for each attribute that is set once to write its value where it is read.
+    """Propose `3` in place of `self.size` if `self.size = 3` is the only assignment to it.
 
-    If the value is a parameter of the constructor, its argument in the only call of the class is
-    written.
+    For `self.size = n` in the constructor, the argument in the only call of the class is written.
     """
     sets: dict[str, list[cst.SimpleStatementLine]] = {}
     for line in tree.nodes_of_kind(cst.SimpleStatementLine):
@@ -39,7 +38,7 @@ def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
 
 
 def drop_empty_constructors(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of each constructor that sets nothing."""
+    """Propose to remove each `__init__` that does nothing but call `super().__init__()`."""
     found = []
     for kind in tree.nodes_of_kind(cst.ClassDef):
         for method in kind.body.body:
@@ -66,7 +65,10 @@ def _attribute_set(
 def _inline_attribute(
     tree: SourceTree, name: str, line: cst.SimpleStatementLine
 ) -> Iterator[TreeEdit]:
-    """Yield the edit that writes an attribute's value where it is read; nothing if it cannot be."""
+    """Yield the edit that writes the value assigned in `line` where the attribute `name` is read.
+
+    Nothing is yielded if the value cannot be written there.
+    """
     target, value = _attribute_set(line)
     assert target is not None and value is not None
     reads = [
@@ -99,9 +101,9 @@ def _written_at(
 def _constructor_arguments(
     tree: SourceTree, line: cst.SimpleStatementLine
 ) -> Mapping[str, cst.BaseExpression]:
-    """Return the argument for each parameter of the constructor that contains `line`.
+    """Return {parameter: argument} for the constructor that contains `line`.
 
-    {} unless the class is called exactly once, without stars.
+    {} unless the script calls the class exactly once, without stars.
     """
     method = tree.function(line)
     if method is None or method.name.value != "__init__":
@@ -134,5 +136,5 @@ def _parameters(function: cst.FunctionDef | None) -> list[str]:
 
 
 def _inside(tree: SourceTree, node: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return a node and its descendants."""
+    """Return `node` and its descendants, in text order."""
     return [node, *tree.inside(node)]

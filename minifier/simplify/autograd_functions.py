@@ -61,7 +61,10 @@ def drop_function_arguments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def return_inputs(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a copy of `x` where `forward` returns a new tensor and does not read `x`."""
+    """Propose `return x.clone()` in place of `return torch.ones(3)` in `forward`.
+
+    Only if `forward` does not read its input `x`; `x.detach()` is proposed, too.
+    """
     found = []
     for kind in _function_classes(tree):
         methods = _methods_of(kind)
@@ -87,7 +90,7 @@ def _function_classes(tree: SourceTree) -> Iterator[cst.ClassDef]:
 
 
 def _methods_of(kind: cst.ClassDef) -> dict[str, cst.FunctionDef]:
-    """Return the methods of a class by name."""
+    """Return {name: method} for the methods of a class."""
     return {one.name.value: one for one in kind.body.body if isinstance(one, cst.FunctionDef)}
 
 

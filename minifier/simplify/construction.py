@@ -63,15 +63,15 @@ def drop_attributes(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_inner_calls(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a function's body in place of its call in another function."""
+    """Propose the body of a function in place of its calls inside other functions."""
     edits = inlining.inline_functions(tree)
     return [edit for edit in edits if all(tree.function(node) is not None for node in edit.changes)]
 
 
 def inline_passed_functions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a lambda in place of a function of one `return` that is passed once as an argument.
+    """Propose `g(lambda x: x + 1)` in place of `g(f)` if `f` only returns `x + 1`.
 
-    If the function only passes its parameters on to another one, that one is passed instead.
+    The script must mention `f` nowhere else. If `f(x)` only returns `h(x)`, `g(h)` is proposed.
     """
     found: list[TreeEdit] = []
     for function in tree.module.body:
@@ -89,9 +89,9 @@ def inline_passed_functions(tree: SourceTree) -> list[TreeEdit]:
 def _write_where_passed(
     tree: SourceTree, function: cst.FunctionDef, name: str, value: cst.BaseExpression
 ) -> Iterator[TreeEdit]:
-    """Yield the edit that writes a lambda where a function is passed as an argument.
+    """Yield the edit that writes a lambda in place of a function's name, passed as an argument.
 
-    `name` is the function's name and `value` what it returns.
+    `name` is the function's name and `value` what it returns. Nothing if `name` is used otherwise.
     """
     _, *uses = mentions(tree, tree.module, name)
     if len(uses) == 1 and isinstance(tree.parents[uses[0]], cst.Arg) and tree.function(uses[0]):
@@ -102,7 +102,7 @@ def _write_where_passed(
 
 
 def _passes_on(tree: SourceTree, call: cst.Call, params: cst.Parameters) -> bool:
-    """Return whether a call passes exactly these parameters, in order."""
+    """Return whether the arguments of a call are exactly the parameters `params`, in order."""
     names = [param.name.value for param in params.params]
     return names == [tree.code(arg).rstrip(", ") for arg in call.args]
 

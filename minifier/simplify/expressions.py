@@ -30,7 +30,7 @@ def whole_tensors(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unroll_comprehensions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a list or dict in place of each comprehension over at most one element."""
+    """Propose `[f(y)]` in place of `[f(x) for x in [y]]`, and `[]` for one over an empty list."""
     found = []
     for node in tree.nodes_of_kind(cst.ListComp, cst.DictComp):
         loop = node.for_in
@@ -47,7 +47,7 @@ def unroll_comprehensions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def known_sizes(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a number in place of `x.shape[0]`, and of arithmetic on sizes, for inputs `x`."""
+    """Propose `3` in place of `x.shape[0]`, or `4` in place of `x.shape[0] + 1`, for inputs `x`."""
     shapes = _input_shapes(tree)
     found = []
     for node in tree.nodes_of_kind(cst.BinaryOperation, cst.Subscript, cst.Call):
@@ -65,14 +65,20 @@ def known_sizes(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _size_of(found: re.Match[str], shapes: dict[str, tuple[int, ...]]) -> str:
-    """Return the number for the size that `found` matches; the matched text if it is unknown."""
+    """Return the number, as text, for a match of `x.shape[0]`; the matched text if it is unknown.
+
+    `shapes` has the shapes of the inputs, by name.
+    """
     axis = int(found["axis"] or found["argument"])
     shape = shapes.get(found["name"], ())
     return str(shape[axis]) if -len(shape) <= axis < len(shape) else found[0]
 
 
 def _input_shapes(tree: SourceTree) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the inputs whose sizes are literals, by name."""
+    """Return {name: shape} of the inputs: {"x": (2, 3)} for `x = torch.ones(2, 3)`.
+
+    Only of those whose sizes are literals.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
     for line in ast.parse(tree.text).body:
         match line:

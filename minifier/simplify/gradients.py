@@ -22,7 +22,7 @@ _NEW = re.compile(r"(?P<model>\w+)\.(?P<name>\w+) = (?:nn|torch\.nn)\.Parameter\
 
 
 def compare_input_gradient(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to compare `x.grad`, not a parameter's, and to write `x` for `self.layer(x)`."""
+    """Propose to compare `x.grad` in place of `model.weight.grad`, and `x` for `self.layer(x)`."""
     compared = [
         node
         for node in tree.nodes_of_kind(cst.Attribute)

@@ -12,7 +12,11 @@ from fullgraph.minifier.simplify.variables import HARNESS, arguments_of, mention
 
 
 def make_once(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to make an input only once if no function may write to it or to a view of it."""
+    """Propose that a script makes an input once, not before each of its two calls.
+
+    The second assignment is removed if it equals the first and if no function may write to the
+    input or to a view of it.
+    """
     made: dict[str, list[cst.SimpleStatementLine]] = {}
     for line in tree.module.body:
         match line:
@@ -30,9 +34,9 @@ def make_once(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _is_shared(tree: SourceTree, name: str, made: dict[str, list[cst.SimpleStatementLine]]) -> bool:
-    """Return whether an input is made from another one, or another one from it.
+    """Return whether the input `name` is computed from another input, or another one from it.
 
-    `made` are the statements that make each input.
+    `made` has the statements that assign each input.
     """
     return any(
         mentions(tree, line, mentioned)
@@ -43,19 +47,23 @@ def _is_shared(tree: SourceTree, name: str, made: dict[str, list[cst.SimpleState
 
 
 def _names_only_read(tree: SourceTree) -> Iterator[str]:
-    """Yield the variables that functions only use as operands or arguments of methods."""
+    """Yield the variables passed to functions that only read them.
+
+    That is, the function uses its parameter only as an operand, or as an argument of a method.
+    """
     for function in tree.module.body:
         if isinstance(function, cst.FunctionDef):
             for param, values in arguments_of(tree, function):
                 uses = mentions(tree, function.body, param.name.value)
-                if all(_is_argument(tree, use) for use in uses):
+                if all(_is_read_only_use(tree, use) for use in uses):
                     yield from values
 
 
-def _is_argument(tree: SourceTree, use: cst.Name) -> bool:
-    """Return whether a name is an operand, or an argument of a method that does not write to it.
+def _is_read_only_use(tree: SourceTree, use: cst.Name) -> bool:
+    """Return whether a name is used without a write: as an operand, or an argument of a method.
 
-    It may be in a tuple, as `y` in `x.index_put_((y,), x)`.
+    False for `out=x` and for custom operators. The name may be in a tuple, as `y` in
+    `x.index_put_((y,), x)`.
     """
     for outer in tree.ancestors(use):
         if isinstance(outer, cst.Arg):

@@ -57,7 +57,7 @@ def rename_inputs(tree: SourceTree) -> list[TreeEdit]:
 
 
 def name_parameters(tree: SourceTree) -> list[TreeEdit]:
-    """Propose for each parameter the name of the variable that all calls pass for it."""
+    """Propose `def f(x)` in place of `def f(a)` if all calls pass the variable `x` for `a`."""
     found = []
     for function in tree.module.body:
         if not isinstance(function, cst.FunctionDef):
@@ -71,7 +71,7 @@ def name_parameters(tree: SourceTree) -> list[TreeEdit]:
 
 
 def strip_underscores(tree: SourceTree) -> list[TreeEdit]:
-    """Propose function names without the underscores at their end, if the new names are unused."""
+    """Propose the name `f` in place of a function's name `f_`, if `f` is unused."""
     return list(_without_underscores(tree))
 
 

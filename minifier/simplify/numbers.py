@@ -40,9 +40,9 @@ def fill_empty_tensors(tree: SourceTree) -> list[TreeEdit]:
 
 
 def compare_all_strides(tree: SourceTree) -> list[TreeEdit]:
-    """Propose size 2 in place of 1 in new tensors, and to compare strides without `squeeze()`.
+    """Propose to compare all strides, and size 2 in place of 1 in new tensors.
 
-    Strides of axes of size 1 do not matter, so the script squeezes the results.
+    A script compares strides of `x.squeeze()`, because those of axes of size 1 do not matter.
     """
     lines = tree.module.body[-2:]
     if len(lines) < 2 or tree.code(lines[0]).strip() != _SQUEEZED:
@@ -76,7 +76,7 @@ def _resized(tree: SourceTree, size: str) -> Iterator[Changes]:
 
 
 def fix_random_tensors(tree: SourceTree) -> list[TreeEdit]:
-    """Propose ones in place of random numbers, one edit per tensor."""
+    """Propose `torch.ones` in place of `torch.randn` and `torch.rand`, one call per edit."""
     return [
         replace_expression(tree, call.func, "torch.ones")
         for call in tree.nodes_of_kind(cst.Call)
@@ -85,7 +85,7 @@ def fix_random_tensors(tree: SourceTree) -> list[TreeEdit]:
 
 
 def plain_factors(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a number in place of a tensor of one number in arithmetic: `x * 3`."""
+    """Propose `3` in place of `torch.tensor(3)` if it is an operand: `x * torch.tensor(3)`."""
     return [
         replace_expression(tree, node, made[1])
         for node in tree.nodes_of_kind(cst.Call)
@@ -105,7 +105,7 @@ def fill_empty_lists(tree: SourceTree) -> list[TreeEdit]:
 
 
 def fold_constants(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the value in place of each arithmetic expression of literals."""
+    """Propose the value of each arithmetic expression of literals: `6` in place of `2 * 3`."""
     found = []
     for node in tree.nodes_of_kind(cst.BinaryOperation, cst.UnaryOperation):
         plain = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus)
@@ -116,7 +116,10 @@ def fold_constants(tree: SourceTree) -> list[TreeEdit]:
 
 
 def whole_numbers(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the nearest whole number, at least 1, for each float that is no multiple of 0.5."""
+    """Propose the nearest whole number, at least 1, for each float that is no multiple of 0.5.
+
+    `3.0` in place of `2.7`, but nothing in place of `2.5`.
+    """
     found = []
     for node in tree.nodes_of_kind(cst.Float):
         value = float(node.value)
@@ -126,7 +129,7 @@ def whole_numbers(tree: SourceTree) -> list[TreeEdit]:
 
 
 def round_literals(tree: SourceTree) -> list[TreeEdit]:
-    """Propose one significant digit for each float with more than two."""
+    """Propose one significant digit for each float that has more than two: `0.1` for `0.1234`."""
     found = []
     for node in tree.nodes_of_kind(cst.Float):
         value = float(node.value)
@@ -139,7 +142,7 @@ def round_literals(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _value_of(text: str) -> str | None:
-    """Return the value of arithmetic on literals as source.
+    """Return the value of arithmetic on literals as source: "2 * 3" → "6".
 
     None if `text` is not such arithmetic, or if the value is long.
     """

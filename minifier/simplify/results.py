@@ -20,7 +20,10 @@ Changes = dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]
 
 
 def drop_results(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to remove an element of a function's result that no caller reads."""
+    """Propose `return a` in place of `return a, b` if no caller reads the second result.
+
+    All calls must unpack the result: `x, y = f(z)`.
+    """
     found = []
     for function in tree.nodes_of_kind(cst.FunctionDef):
         returned = _returned_tuples(tree, function)
@@ -43,9 +46,10 @@ def drop_results(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unwrap_compared(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to return only the compared element instead of the container around it.
+    """Propose `return a` in place of `return {"k": a, "m": g()}` if a script compares `f(x)["k"]`.
 
-    The calls that make the other elements go, or become statements."""
+    A second proposal keeps the call `g()` as a statement.
+    """
     picks = _compared_elements(tree)
     if not picks:
         return []
@@ -67,14 +71,14 @@ def unwrap_compared(tree: SourceTree) -> list[TreeEdit]:
 
 
 def compare_containers(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to compare a whole list, tuple or dict of plain values in place of an element."""
+    """Propose to compare `f(x)` in place of its element `f(x)[0]`, if the script uses `==`."""
     picks = _compared_elements(tree)
     plain = "assert got == expected" in tree.text
     return [TreeEdit({pick: _only_value(pick) for pick in picks})] if picks and plain else []
 
 
 def drop_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to remove elements of a dict display whose key occurs again later."""
+    """Propose `{"a": 2}` in place of `{"a": 1, "a": 2}`."""
     found = []
     for node in tree.nodes_of_kind(cst.Dict):
         last = {
@@ -91,7 +95,7 @@ def drop_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
 
 
 def rename_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
-    """Propose other keys for the elements of a dict display whose key occurs again later."""
+    """Propose `{"b": 1, "a": 2}` in place of `{"a": 1, "a": 2}`; the letter is an unused one."""
     found = []
     used = {node.raw_value for node in tree.nodes_of_kind(cst.SimpleString)}
     free = iter(sorted(set("abcdefghijklmnopqrstuvwxyz") - used))
@@ -120,7 +124,7 @@ def fold_appends(tree: SourceTree) -> list[TreeEdit]:
 
 
 def without_element(value: cst.Tuple, index: int) -> cst.BaseExpression:
-    """Return a tuple without the element at `index`; if one is left, that element itself."""
+    """Return a tuple without the element at `index`: `(a, c)` for `(a, b, c)`, `a` for `(a, b)`."""
     left = [*value.elements[:index], *value.elements[index + 1 :]]
     if len(left) == 1:
         return left[0].value
@@ -140,9 +144,9 @@ def _returned_tuples(tree: SourceTree, function: cst.FunctionDef) -> list[cst.Tu
 
 
 def _unpacked_calls(tree: SourceTree, name: str) -> list[tuple[cst.Assign, cst.Tuple]]:
-    """Return the assignments that unpack the results of `name`, with their targets.
+    """Return (assignment, its target) for each `a, b = name(…)`.
 
-    [] unless every call of it is unpacked.
+    [] unless the result of every call of `name` is unpacked so.
     """
     calls = [
         call
@@ -162,7 +166,10 @@ def _unpacked_calls(tree: SourceTree, name: str) -> list[tuple[cst.Assign, cst.T
 
 
 def _is_unread(tree: SourceTree, assign: cst.Assign, left: cst.Tuple, index: int) -> bool:
-    """Return whether nothing reads the element at `index` of an unpacked result."""
+    """Return whether nothing reads the variable at `index` of the tuple `left`.
+
+    `left` is the target of `assign`.
+    """
     target = left.elements[index].value
     scope = tree.function(assign) or tree.module
     return isinstance(target, cst.Name) and len(mentions(tree, scope, target.value)) == 1
@@ -188,7 +195,10 @@ def _is_compared(tree: SourceTree, node: cst.Subscript) -> bool:
 def _element_at(
     tree: SourceTree, value: cst.BaseExpression | None, key: str
 ) -> cst.BaseExpression | None:
-    """Return the element of a display at a key or index, given as source; None if there is none."""
+    """Return the element at `key` of a dict, tuple or list display; None if there is none.
+
+    `key` is source: "1" or "'name'", for example.
+    """
     if isinstance(value, cst.Dict):
         found = [
             one.value
@@ -209,9 +219,10 @@ def _only_value(pick: cst.Subscript) -> Callable[[CurrentNode], Replacement]:
 def _fold_append(
     tree: SourceTree, line: cst.CSTNode, later: Sequence[cst.CSTNode]
 ) -> TreeEdit | None:
-    """Return the edit for a statement `x = []` and a later `x.append(y)`; None for others.
+    """Return the edit that writes `x = [y]` for `x = []` in `line` and the next `x.append(y)`.
 
-    `later` are the statements after `line`.
+    `later` are the statements after `line`. None if `line` is another statement, or if anything
+    else uses `x` first.
     """
     match line:
         case cst.SimpleStatementLine(

@@ -25,7 +25,7 @@ Begin = Callable[[str], Callable[[], bool]]
 
 
 class ScriptProblem(Problem[str]):
-    """A failing script to simplify; each text is tried once."""
+    """A failing script to simplify, which remembers verdicts so that no text is tried twice."""
 
     def __init__(
         self, text: str, begin: Begin, *, oracle: Oracle | None = None, seconds: float = math.inf
@@ -79,7 +79,7 @@ class ScriptProblem(Problem[str]):
 
 
 class ScriptSearch:
-    """Search that applies proposed edits to a script while it fails in the same way."""
+    """Search that applies proposed edits to a script and keeps those with which it fails."""
 
     def __init__(self, problem: Problem[str]) -> None:
         self.problem = problem
@@ -161,7 +161,7 @@ def _is_unused(statement: ast.stmt, tree: ast.Module) -> bool:
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
-    """Return whether a node mentions the name outside functions in which it is local."""
+    """Return whether `node` mentions the name, other than as a local variable of a function."""
     if isinstance(node, ast.Name):
         return node.id == name
     if isinstance(node, ast.FunctionDef) and name in _local_names(node):
@@ -170,7 +170,7 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 
 def _is_plain(value: ast.expr) -> bool:
-    """Return whether an expression is a constant, a name, or a new tensor of constants."""
+    """Return whether an expression is a constant, a name, or a call such as `torch.ones(3)`."""
     if isinstance(value, ast.Call) and ast.unparse(value.func).startswith("torch."):
         return all(isinstance(arg, ast.Constant) for arg in value.args)
     return isinstance(value, ast.Constant | ast.Name)

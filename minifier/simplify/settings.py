@@ -24,7 +24,10 @@ _OPTIONS = {
 
 
 def drop_settings(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to remove each setting, all seeds together, and each `with` such as no_grad."""
+    """Propose to remove each setting, all seeds together, and each top-level `with`.
+
+    The body of a `with` stays.
+    """
     lines = tree.nodes_of_kind(cst.SimpleStatementLine)
     found = [remove_node(line) for line in lines if _SETTING.match(tree.code(line).strip())]
     seeds = [line for line in lines if tree.code(line).strip().startswith(_SEED)]

@@ -90,7 +90,7 @@ def _returns(tree: SourceTree, function: cst.FunctionDef | None) -> bool:
 
 
 def compare_lengths(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to compare the lengths of containers instead of their structures."""
+    """Propose `len(x)` in place of `tree_structure(x)`, by which a script compares containers."""
     calls = [call for call in tree.nodes_of_kind(cst.Call) if tree.code(call.func) == _STRUCTURE]
     edits = [replace_expression(tree, call.func, "len") for call in calls]
     changes = {node: change for edit in edits for node, change in edit.changes.items()}
@@ -98,7 +98,7 @@ def compare_lengths(tree: SourceTree) -> list[TreeEdit]:
 
 
 def fill_empty_strings(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a letter in place of all empty strings."""
+    """Propose one unused letter in place of all empty strings: `"a"` for `""`."""
     strings = tree.nodes_of_kind(cst.SimpleString)
     empty = [node for node in strings if not node.raw_value and not node.prefix]
     used = {node.raw_value for node in strings}

@@ -36,9 +36,9 @@ def begin_trial(
     """Start a trial of a script in a forked child; return a function that waits for its result.
 
     The result is `check` with the values that this script shows. It is None unless the script
-    passes without compilation and one rung below, and then fails in the same way. Unless `strict`,
-    any difference between the compared values is the same way. `cache` is the folder for Inductor's
-    output.
+    passes without compilation and one rung below, and then fails as `check` says. If not `strict`,
+    compared values may differ in another aspect (dtype, shape) than in `check`. `cache` is
+    Inductor's folder.
     """
     folder = tempfile.mkdtemp(prefix="repro-")
     job = functools.partial(_try_in_child, text, folder, check.aspect)
@@ -57,9 +57,9 @@ def begin_trial(
 def _shown_failure(
     outcome: JobOutcome[None], check: ScriptCheck, strict: bool
 ) -> ScriptCheck | None:
-    """Return `check` with the values that a trial showed; None if it failed in another way.
+    """Return `check` with the values that a trial showed; None if it did not fail as `check` says.
 
-    `strict` is as in `begin_trial`.
+    If not `strict`, the compared values may differ in another aspect than in `check`.
     """
     if _PASSES_BELOW not in outcome.messages:
         return None
@@ -91,16 +91,20 @@ def _shown_failure(
 
 
 def _same_difference(found: ScriptCheck, check: ScriptCheck) -> bool:
-    """Return whether two checks show the same difference."""
+    """Return whether two checks are on the same aspect, such as "shape".
+
+    For a dtype, a layout or `requires_grad`, the values must be the same, too.
+    """
     if found.aspect in ("dtype", "layout", "requires_grad"):
         return found == check
     return found.aspect == check.aspect
 
 
 def _try_in_child(text: str, folder: str, aspect: str, emit: Emit) -> None:
-    """Run a script without compilation, one rung below, and then unchanged; emit how that fails.
+    """Run a script in this forked child: without compilation, one rung below, and then unchanged.
 
-    Runs in this process, a forked child.
+    Emits a message if the first two runs pass, then the failure of the third, and the values that
+    it compares. `aspect` names what `==` compares: "dtype".
     """
     backend = backend_of(text)
     if backend is None:

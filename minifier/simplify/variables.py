@@ -64,9 +64,9 @@ def spread_arguments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_once_read(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to write a variable's value where it is read, if only one statement reads it.
+    """Propose `return x + 1` in place of `y = x + 1; return y` if only one statement reads `y`.
 
-    If the variable is assigned at the top level, the next statement must be the one that reads it.
+    At the top level, that must be the statement right after the assignment.
     """
     found = []
     blocks = [tree.module.body, *(block.body for block in tree.nodes_of_kind(cst.IndentedBlock))]
@@ -82,9 +82,10 @@ def inline_once_read(tree: SourceTree) -> list[TreeEdit]:
 def _next_mention(
     tree: SourceTree, line: cst.CSTNode, block: Sequence[cst.CSTNode], start: int
 ) -> int:
-    """Return the index of the first statement that mentions the variable which `line` assigns.
+    """Return the index in `block` of the first statement that mentions the variable of `line`.
 
-    The search begins at `start`, which is also the result if there is none.
+    `line` assigns the variable. Statements before the index `start` are skipped; `start` is
+    returned if there is no such statement.
     """
     name = _single_assignment(line)[0]
     reading = (at for at in range(start, len(block)) if mentions(tree, block[at], name))
@@ -129,7 +130,7 @@ def _is_same(tree: SourceTree, one: cst.CSTNode, other: cst.CSTNode) -> bool:
 def drop_parameters(tree: SourceTree) -> list[TreeEdit]:
     """Propose to remove each parameter that its function does not read, with its arguments.
 
-    Calls of an instance are calls of the `forward` of its class.
+    For a `forward`, the arguments are those in calls of an instance.
     """
     found = []
     for function in tree.nodes_of_kind(cst.FunctionDef):
@@ -149,9 +150,10 @@ def drop_parameters(tree: SourceTree) -> list[TreeEdit]:
 def arguments_of(
     tree: SourceTree, function: cst.FunctionDef
 ) -> Iterator[tuple[cst.Param, set[str]]]:
-    """Yield each parameter of a top-level function, with the arguments that calls pass for it.
+    """Yield (parameter, its arguments in all calls, as source) for each parameter of a function.
 
-    Nothing if a call uses keywords or stars, or if the number of arguments differs.
+    `def f(a)` with `f(x)` and `f(y)` gives (`a`, {"x", "y"}). Nothing if a call uses keywords or
+    stars, or passes another number of arguments.
     """
     name = function.name.value
     calls = [call for call in tree.nodes_of_kind(cst.Call) if is_call_of(tree, call, name)]
@@ -164,9 +166,9 @@ def arguments_of(
 
 
 def _callable_names(tree: SourceTree, function: cst.FunctionDef) -> tuple[set[str], int]:
-    """Return the names by which a function is called, and how many parameters calls leave out.
+    """Return (names by which a script calls a function, number of parameters that calls leave out).
 
-    For a `forward`, the names of the instances, and 1 for `self`; no names for other methods.
+    For a `forward`: the names of instances, and 1 for `self`. (set(), 0) for other methods.
     """
     if tree.parents[function] is tree.module:
         return {function.name.value}, 0
@@ -195,7 +197,10 @@ def _drop_keywords(tree: SourceTree, function: cst.FunctionDef) -> Iterator[Tree
 
 
 def is_call_of(tree: SourceTree, call: cst.Call, name: str) -> bool:
-    """Return whether a call is of the function `name`, or of the result of compiling it."""
+    """Return whether a call is `name(…)` or `torch.compile(name)(…)`.
+
+    Also `g(…)`, if `g = torch.compile(name)`.
+    """
     if isinstance(call.func, cst.Call):
         return _compiles(tree, call.func, name)
     compiled = {
@@ -219,9 +224,9 @@ def _compiles(tree: SourceTree, node: cst.CSTNode, name: str) -> bool:
 def _without_argument(
     call: cst.Call, index: int, name: str
 ) -> dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]:
-    """Return the changes that remove the argument for a parameter from a call.
+    """Return the changes that remove a call's argument for the parameter `name` at `index`.
 
-    `index` and `name` are the parameter's; `{}` if the call passes none.
+    {} if the call passes none.
     """
     by_name = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
     plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
@@ -231,7 +236,7 @@ def _without_argument(
 def _pairs_of(
     line: cst.SimpleStatementLine,
 ) -> Iterator[tuple[cst.BaseAssignTargetExpression, cst.BaseExpression]]:
-    """Yield (target, value) of each assignment in `a, b = 1, 2`; nothing for other statements."""
+    """Yield (`a`, `1`) and (`b`, `2`) for `a, b = 1, 2`; nothing for other statements."""
     match line.body[0]:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as left)], value=right):
             if not isinstance(right, cst.Tuple) or len(left.elements) != len(right.elements):
@@ -245,7 +250,7 @@ def _pairs_of(
 
 
 def _is_plain_target(target: cst.BaseExpression) -> bool:
-    """Return whether a target is an attribute of `self` or a variable that may be replaced."""
+    """Return whether a target is `self.name`, or a variable that the final check does not use."""
     match target:
         case cst.Name(value=name):
             return name not in HARNESS
@@ -259,7 +264,7 @@ def _inline_into(
 ) -> TreeEdit | None:
     """Return the edit that writes the value that `line` assigns into the statement `following`.
 
-    `later` are the statements after that. None if the value cannot be written there.
+    `later` are the statements after `following`. None if that is impossible.
     """
     name, value = _single_assignment(line)
     if value is None or name in HARNESS or not isinstance(following, cst.SimpleStatementLine):
@@ -306,7 +311,7 @@ def _is_local(tree: SourceTree, node: cst.Name) -> bool:
 
 
 def _single_assignment(line: cst.CSTNode) -> tuple[str, cst.BaseExpression | None]:
-    """Return the name and value of an assignment to one name; ("", None) for others."""
+    """Return ("x", value) for an assignment `x = value`; ("", None) for other statements."""
     if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
         match line.body[0]:
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
@@ -315,7 +320,7 @@ def _single_assignment(line: cst.CSTNode) -> tuple[str, cst.BaseExpression | Non
 
 
 def mentions(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Return the mentions of the variable `name` in a node: not `x.name`, nor `f(name=1)`."""
+    """Return where a node mentions the variable `name`: neither `x.name` nor `f(name=1)` counts."""
     found = []
     for node in [scope, *tree.inside(scope)]:
         if isinstance(node, cst.Name) and node.value == name:

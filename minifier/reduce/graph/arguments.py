@@ -19,7 +19,7 @@ ArgumentPath = tuple[object, ...]
 
 def simplify_arguments(problem: Problem[BoundGraph]) -> None:
     """Drop arguments and replace literals by None, False, 0 or 1, while the failure remains."""
-    for name in [node.name for node in problem.current.calls if not _is_internal(node)]:
+    for name in [node.name for node in problem.current.calls if not _is_inserted_by_torch(node)]:
         while (node := _call_named(problem.current, name)) and problem.first(
             _with_arguments(problem.current, node, _fewer_arguments(node))
         ):
@@ -32,20 +32,27 @@ def simplify_arguments(problem: Problem[BoundGraph]) -> None:
             problem.first(_with_arguments(problem.current, node, _plainer_literals(node, path)))
 
 
-def _is_internal(node: Node) -> bool:
-    """Return whether torch inserted a call: a mode switch, or a torch.func transform."""
+def _is_inserted_by_torch(node: Node) -> bool:
+    """Return whether torch, not the user, put the call `node` into the graph.
+
+    Such a call switches a mode, as `_set_grad_enabled(False)` does, or enters a torch.func
+    transform.
+    """
     return is_mode_switch(node) or "functorch" in str(getattr(node.target, "__module__", ""))
 
 
 def _call_named(graph: BoundGraph, name: str) -> Node | None:
-    """Return the call with this name; None if the graph has none."""
+    """Return the call whose node is called `name`, "relu_1"; None if the graph has none."""
     return next((node for node in graph.calls if node.name == name), None)
 
 
 def _with_arguments(
     graph: BoundGraph, node: Node, choices: Iterator[Arguments]
 ) -> Iterator[BoundGraph]:
-    """Yield the graph with `node` called with each choice of arguments, if it can run."""
+    """Yield copies of `graph` in which the call `node` has other arguments.
+
+    `choices` are pairs (args, kwargs), one for each copy. Copies that cannot run are left out.
+    """
     feasible = MetaCheck(graph)
     for choice in choices:
         with suppress(Inseparable):
@@ -55,10 +62,9 @@ def _with_arguments(
 
 
 def _fewer_arguments(node: Node) -> Iterator[Arguments]:
-    """Yield versions of a call's arguments that have fewer of them.
+    """Yield versions of a call's (args, kwargs) with fewer arguments.
 
-    First without all keyword arguments, then without each one, then with only the first positional
-    arguments.
+    For `f(x, 1, a=2, b=3)`: `f(x, 1)`, `f(x, 1, b=3)`, `f(x, 1, a=2)`, then `f(x, a=2, b=3)`.
     """
     named = dict(node.kwargs)
     if len(named) > 1:
@@ -71,7 +77,7 @@ def _fewer_arguments(node: Node) -> Iterator[Arguments]:
 
 
 def _required_arguments(target: Any) -> int:
-    """Return how many positional arguments `target` requires; 1 if unknown."""
+    """Return how many positional arguments the function `target` requires; 1 if unknown."""
     if target is getattr:
         return 2
     schema = getattr(target, "_schema", None)
@@ -86,7 +92,10 @@ def _required_arguments(target: Any) -> int:
 
 
 def _literal_paths(node: Node) -> list[ArgumentPath]:
-    """Return the paths of a call's literals that can be replaced by plainer ones."""
+    """Return the paths of the literals in a call's arguments for which there are plainer ones.
+
+    A path leads through the pair (args, kwargs): (0, 1) is the second positional argument.
+    """
     return [
         path
         for path, value in leaf_paths((node.args, dict(node.kwargs)))
@@ -95,7 +104,10 @@ def _literal_paths(node: Node) -> list[ArgumentPath]:
 
 
 def leaf_paths(tree: object, path: ArgumentPath = ()) -> Iterator[tuple[ArgumentPath, Any]]:
-    """Yield the path and value of each leaf of a call's arguments."""
+    """Yield (path, value) of each leaf of nested dicts, lists and tuples.
+
+    `[1, {"a": 2}]` gives ((0,), 1) and ((1, "a"), 2). Each path begins with the given `path`.
+    """
     if isinstance(tree, dict | list | tuple):
         for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
             yield from leaf_paths(item, (*path, key))
@@ -104,7 +116,10 @@ def leaf_paths(tree: object, path: ArgumentPath = ()) -> Iterator[tuple[Argument
 
 
 def _plainer_literals(node: Node, path: ArgumentPath) -> Iterator[Arguments]:
-    """Yield the arguments of a call with each plainer literal at `path`, the plainest first."""
+    """Yield the (args, kwargs) of a call with each plainer literal at `path`, the plainest first.
+
+    For `f(x, 5)` with the 5 at `path`: `f(x, 0)`, then `f(x, 1)`.
+    """
     whole = (node.args, dict(node.kwargs))
     value: Any = whole
     for step in path:
@@ -114,7 +129,10 @@ def _plainer_literals(node: Node, path: ArgumentPath) -> Iterator[Arguments]:
 
 
 def replace_leaf(tree: Any, path: ArgumentPath, new: object) -> Any:
-    """Return a copy of a call's arguments with `new` at `path`."""
+    """Return a copy of nested dicts, lists and tuples with `new` in place of the leaf at `path`.
+
+    `replace_leaf([1, {"a": 2}], (1, "a"), 3)` → `[1, {"a": 3}]`.
+    """
     if not path:
         return new
     step, *rest = path
@@ -127,7 +145,10 @@ def replace_leaf(tree: Any, path: ArgumentPath, new: object) -> Any:
 
 
 def _simpler_literals(value: object) -> list[object]:
-    """Return literals that are plainer than `value`, the plainest first."""
+    """Return the literals that are plainer than `value`, the plainest first: 5 → [0, 1].
+
+    [] if there are none, and for anything but a bool, int or float.
+    """
     if value is True:
         return [False]
     if isinstance(value, bool) or value is None:
@@ -143,5 +164,5 @@ def _simpler_literals(value: object) -> list[object]:
 
 
 def _number_key(value: float) -> tuple[int, float]:
-    """Return the sort key of a float by plainness: the length of its text, then its magnitude."""
+    """Return a key that sorts floats, the plainest first: (length of the literal, magnitude)."""
     return len(f"{value:g}" if value in (0.0, 1.0) else repr(value)), abs(value)

@@ -25,7 +25,10 @@ BodyPath = tuple[str, ...]
 
 
 def reduce_bodies(problem: Problem[BoundGraph]) -> None:
-    """Remove calls from the bodies of higher-order operators, many at a time, then one by one."""
+    """Remove calls from the bodies of loops, scans and conds while the graph fails.
+
+    First many calls at a time are removed, then single calls.
+    """
     for path in [path for path, _ in _bodies(problem.current.module)]:
         size = len(_removable_names(problem.current, path)) / 2
         while _removable_names(problem.current, path):
@@ -41,7 +44,10 @@ def reduce_bodies(problem: Problem[BoundGraph]) -> None:
 def _bodies(
     module: GraphModule, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[BodyPath, GraphModule]]:
-    """Yield the path and graph of each body that a graph runs, nested bodies included."""
+    """Yield (path, graph) of each body of a loop, scan or cond in `module`, nested ones included.
+
+    A path has the names of attributes: ("cond_true_0",). The given `path` is that of `module`.
+    """
     used = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
     for name, child in module.named_children():
         if name in used and isinstance(child, GraphModule):
@@ -50,7 +56,10 @@ def _bodies(
 
 
 def _removable_names(graph: BoundGraph, path: BodyPath) -> list[str]:
-    """Return the names of the calls in the body at `path` that another value can replace."""
+    """Return the names of the calls in the body at `path` that can be removed.
+
+    One of a call's ancestors must have the same shape and dtype. [] if there is no such body.
+    """
     body = dict(_bodies(graph.module)).get(path)
     if body is None:
         return []
@@ -60,9 +69,10 @@ def _removable_names(graph: BoundGraph, path: BodyPath) -> list[str]:
 def _without_body_calls(
     graph: BoundGraph, path: BodyPath, names: list[str]
 ) -> Iterator[BoundGraph]:
-    """Yield the graph without the calls `names` of the body at `path`; nothing if none can go.
+    """Yield `graph` without the calls `names` in the body at `path`.
 
-    Their users get an ancestor of the removed call.
+    Users of a removed call get its nearest ancestor of the same shape and dtype. A call without
+    such an ancestor stays; nothing is yielded if all stay.
     """
     body = dict(_bodies(graph.module))[path]
     removed = {node for node in body.graph.nodes if node.name in names}
@@ -78,7 +88,11 @@ def _without_body_calls(
 
 
 def _substitute(node: Node, removed: set[Node]) -> Node | None:
-    """Return the nearest kept ancestor of `node` with its shape and dtype; None without one."""
+    """Return the node that can replace the call `node` where its result is used.
+
+    It is the nearest ancestor that has the shape and dtype of the result and is not in `removed`.
+    None if there is none, if nothing uses the result, or if `node` is no call of an operator.
+    """
     if not node.op.startswith("call_") or is_mode_switch(node) or not node.users:
         return None
     front, seen = [node], {node}
@@ -92,7 +106,7 @@ def _substitute(node: Node, removed: set[Node]) -> Node | None:
 
 
 def _tensor_kind(node: Node) -> tuple[object, ...]:
-    """Return the traced shape, dtype and device of a float tensor; () for other values.
+    """Return the traced (shape, dtype, device) of a float or complex tensor; () for other values.
 
     Integers are excluded: a loop without its counter would not end.
     """
@@ -103,7 +117,10 @@ def _tensor_kind(node: Node) -> tuple[object, ...]:
 
 
 def _replace_nodes(body: GraphModule, substitutes: Mapping[Node, Node]) -> GraphModule:
-    """Return a copy of a body in which each key of `substitutes` is replaced by its value."""
+    """Return a copy of a body in which users of each key of `substitutes` get its value instead.
+
+    The keys are removed.
+    """
     new = torch.fx.Graph()
     names: dict[Node, Any] = {}
     for node in body.graph.nodes:
@@ -116,7 +133,7 @@ def _replace_nodes(body: GraphModule, substitutes: Mapping[Node, Node]) -> Graph
 
 
 def _with_body(module: GraphModule, path: BodyPath, new: GraphModule) -> GraphModule:
-    """Return a copy of `module` with the body `new` at `path`; it shares everything else."""
+    """Return a copy of `module` whose body at `path` is `new`; all other submodules are shared."""
     name, *rest = path
     copied = GraphModule(module, copy.deepcopy(module.graph))
     child = getattr(module, name)

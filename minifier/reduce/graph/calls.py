@@ -48,7 +48,10 @@ def reduce_graph(problem: Problem[BoundGraph]) -> None:
 
 
 def _inline_bodies(problem: Problem[BoundGraph]) -> None:
-    """Inline the bodies of higher-order operators, all at once or else one at a time."""
+    """Inline the bodies of loops, scans and conds: of all at once, or else of one at a time.
+
+    An inlined graph is kept only if it fails.
+    """
     while found := inlinable_calls(problem.current):
         graph = problem.current
         groups = [found, *([node] for node in found)] if len(found) > 1 else [found]
@@ -59,7 +62,7 @@ def _inline_bodies(problem: Problem[BoundGraph]) -> None:
 
 
 def _operator_calls(graph: BoundGraph) -> list[Node]:
-    """Return the calls that are neither mode switches nor `getitem`."""
+    """Return the graph's calls except `getitem` and mode switches such as `_set_grad_enabled`."""
     return [
         node
         for node in graph.calls
@@ -74,9 +77,10 @@ Make = Callable[[], BoundGraph]
 def build_runnable(
     builders: Iterable[Make], feasible: MetaCheck | None = None
 ) -> Iterator[BoundGraph]:
-    """Yield the graphs that `builders` build, without empty ones and those that cannot run.
+    """Yield the graphs that `builders` build, except empty ones and those that cannot run.
 
-    `feasible` decides whether a graph can run; None: all can.
+    A builder that raises Inseparable is skipped. `feasible` decides whether a graph can run; None:
+    all can.
     """
     for make in builders:
         with suppress(Inseparable):
@@ -86,10 +90,10 @@ def build_runnable(
 
 
 def shorten(problem: Problem[BoundGraph]) -> Node | None:
-    """Reduce to the shortest failing prefix, which returns those results that later calls use.
+    """Reduce the graph to its shortest prefix that fails.
 
-    Returns the last operator call of the prefix, in the original graph; None if the graph fails
-    without any call.
+    The prefix returns those of its results that later calls of the graph use. Returns the prefix's
+    last operator call, a node of the original graph; None if the graph fails without any call.
     """
     graph = problem.current
     steps = _operator_calls(graph)
@@ -106,9 +110,9 @@ def shorten(problem: Problem[BoundGraph]) -> Node | None:
 
 
 def _keep_nearest(problem: Problem[BoundGraph]) -> None:
-    """Keep the fewest calls that fail: the last one, and those nearest to it in the data flow.
+    """Keep as few calls as fail together: the last one, and those nearest to it in the data flow.
 
-    Results of other calls become inputs.
+    Results of removed calls become inputs of the graph.
     """
     graph = problem.current
     steps = _operator_calls(graph)
@@ -138,7 +142,10 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
 
 
 def _outputs_showing(graph: BoundGraph, last: Node) -> set[Node]:
-    """Return the nodes in whose values the result of `last`, or a write by it, can be seen."""
+    """Return the nodes whose values depend on the call `last`.
+
+    These are `last`, what is computed from it, and outputs that share memory with what it writes.
+    """
     values = graph.values()
     written = values.writes.get(last, frozenset())
     seen = {node for node in graph.outputs if written & values.storages(node)}
@@ -146,7 +153,7 @@ def _outputs_showing(graph: BoundGraph, last: Node) -> set[Node]:
 
 
 def _remove_parts(problem: Problem[BoundGraph]) -> None:
-    """Remove consecutive calls, several at a time, in ever smaller parts."""
+    """Remove groups of consecutive calls that the failure does not need, large groups first."""
     size = float(len(_operator_calls(problem.current)) // 2)
     while size >= 2:
         names = [node.name for node in _operator_calls(problem.current)]
@@ -190,7 +197,11 @@ def _remove_each(problem: Problem[BoundGraph]) -> None:
 
 
 def _variants_without(graph: BoundGraph, node: Node) -> Iterator[Make]:
-    """Yield functions that build the graph without the call `node`, in several ways."""
+    """Yield functions, each of which builds the graph without the call `node` in another way.
+
+    Users of the call get an argument or an ancestor of it, or a new input with the recorded result.
+    A mode switch is removed together with the call that ends it.
+    """
     if is_mode_switch(node):
         removed = dict.fromkeys(find_region(node, graph.calls))
         keep = [call for call in graph.calls if call not in removed]
@@ -211,7 +222,8 @@ def _variants_without(graph: BoundGraph, node: Node) -> Iterator[Make]:
 def _variants_without_input(graph: BoundGraph, node: Node) -> Iterator[Make]:
     """Yield functions that build the graph without the input `node`.
 
-    A literal or another input replaces it.
+    An input that is no tensor becomes a literal. A tensor is replaced by an earlier input of the
+    same shape and dtype; nothing is yielded if there is none.
     """
     values = graph.values()
     value = values[node]
@@ -228,12 +240,12 @@ def _variants_without_input(graph: BoundGraph, node: Node) -> Iterator[Make]:
 def without_calls(
     graph: BoundGraph, removed: Mapping[Node, Node | None], *, lift: bool = False
 ) -> BoundGraph:
-    """Return the graph without the calls `removed`; their users get another value.
+    """Return the graph without the calls that are keys of `removed`.
 
-    `removed` maps each call to the node whose value they get; None stands for a new input with the
-    recorded value. If an output is removed without such a node, the results from which it was
-    computed are returned instead. With `lift`, the results from which any removed call was computed
-    are returned too, so that they stay in the graph.
+    The value of a key is the node that replaces its result; None: a new input with the recorded
+    result. An output that is removed without such a node is replaced by the results from which it
+    was computed. With `lift`, the results from which any removed call was computed are returned,
+    too.
     """
     keep = [call for call in graph.calls if call not in removed]
     replacements = {
@@ -263,11 +275,11 @@ def without_calls(
 
 
 def _substitutes(graph: BoundGraph, node: Node, removed: Collection[Node] = ()) -> list[Node]:
-    """Return the nodes that can replace the result of a call.
+    """Return the nodes that can replace the result of the call `node`: same shape, same dtype.
 
-    They are ancestors of the same shape and dtype, none of `removed`: the call's own arguments
-    first, then the nearest other ones. For a call whose result is unused, only its first tensor
-    argument.
+    They are arguments of the call, or else its nearest ancestors that fit, none of them in
+    `removed`. If nothing uses the result: the first tensor argument, of any shape. [] if there are
+    none.
     """
     values = graph.values()
     if not node.users:
@@ -286,9 +298,9 @@ def _substitutes(graph: BoundGraph, node: Node, removed: Collection[Node] = ()) 
 
 
 def _tensor_arguments(graph: BoundGraph, node: Node) -> list[Node]:
-    """Return the tensor arguments of a call, which may replace its result.
+    """Return a call's tensor arguments, of any shape, to try in place of its result.
 
-    Their shapes may differ from that of the result. [] if the result is used and is no tensor.
+    [] if the result is used and is no tensor.
     """
     values = graph.values()
     if node.users and not isinstance(values[node], torch.Tensor):

@@ -36,7 +36,7 @@ Larger groups take longer to compile; more groups need more runs.
 
 @dataclass(frozen=True)
 class _SuspectCall:
-    """A call to run alone."""
+    """A call that may fail alone, and an estimate of how likely that is."""
 
     node: Node
     suspicion: float
@@ -44,10 +44,10 @@ class _SuspectCall:
 
 
 def isolate_calls(problem: Problem[BoundGraph]) -> bool:
-    """Reduce to the calls that fail alone, usually one; return whether any call fails alone.
+    """Reduce the graph to the calls that fail when run alone; return whether any call does.
 
     Each call gets its recorded inputs. Of the calls with the same target and the same kinds of
-    arguments, only one is tried. One candidate runs several calls side by side.
+    arguments, only one is tried. A candidate runs several calls side by side, which saves runs.
     """
     graph = problem.current
     suspects = _rank_suspects(graph)
@@ -73,7 +73,10 @@ def isolate_calls(problem: Problem[BoundGraph]) -> bool:
 def _reported_call(
     problem: Problem[BoundGraph], group: Sequence[_SuspectCall]
 ) -> list[_SuspectCall]:
-    """Return the call of `group` whose result the oracle found wrong, as a list; [] if unknown."""
+    """Return [call] for the call of `group` whose result the oracle found wrong; [] if unknown.
+
+    `group` has the calls that `problem.current` runs. [] also if it has only one.
+    """
     found = re.match(r"output\[(\d+)\]", problem.where())
     if found is None or len(group) == 1:
         return []
@@ -84,7 +87,11 @@ def _reported_call(
 
 
 def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
-    """Return one call of each kind, the likeliest to fail first."""
+    """Return the calls of a graph to try alone, the likeliest to fail first.
+
+    Of the calls with the same target and the same kinds of arguments, only the first is returned.
+    Calls that cannot run alone are left out.
+    """
     values = graph.values()
     kinds: dict[object, Node] = {}
     properties = functools.cache(_special_properties)
@@ -105,10 +112,10 @@ def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
 
 
 def _runs_alone(graph: BoundGraph, node: Node) -> bool:
-    """Return whether a call can run on its recorded inputs.
+    """Return whether the call `node` can run alone on its recorded inputs.
 
-    If it could not, the other calls of its candidate would not run either. A call that only reads
-    its arguments can always run; a write may be forbidden by autograd.
+    A call that only reads its arguments always can. A call that writes is tried: autograd forbids
+    some writes, and the exception would keep other calls of the same candidate from running.
     """
     try:
         single = graph.subgraph([node], connected=False)
@@ -120,10 +127,10 @@ def _runs_alone(graph: BoundGraph, node: Node) -> bool:
 def _call_kind(
     graph: BoundGraph, node: Node, properties: Callable[[torch.Tensor], tuple[bool, ...]]
 ) -> object:
-    """Return a key for a call, from its target and arguments.
+    """Return a key that is equal for calls with the same target and the same kinds of arguments.
 
-    Of the calls with equal keys, only one is tried. `properties` returns what distinguishes two
-    tensors with equal metadata.
+    Tensors are of one kind if their metadata and `properties(tensor)` are equal; other arguments
+    are if they are equal. Of the calls with one key, only one is tried.
     """
 
     def describe_argument(argument: object) -> object:
@@ -144,7 +151,11 @@ def _call_kind(
 
 
 def _special_properties(tensor: torch.Tensor) -> tuple[bool, ...]:
-    """Return which unusual properties a tensor has: layout, emptiness, NaN, infinity, magnitude."""
+    """Return flags for unusual properties of a tensor; tensors of one kind have equal flags.
+
+    (has NaN, has infinity, has large values) for a float tensor; (True,) for a sparse or quantized
+    one; (is empty,) for an empty tensor, a meta tensor or a subclass; () for integers.
+    """
     if is_functorch_wrapped(tensor):
         return ()
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor._is_zerotensor():

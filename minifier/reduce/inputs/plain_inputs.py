@@ -35,14 +35,21 @@ def reduce_inputs(problem: Problem[BoundGraph]) -> None:
 
 
 def _constants_to_inputs(problem: Problem[BoundGraph]) -> None:
-    """Make the graph's constant tensors inputs."""
+    """Turn the graph's constant tensors into inputs, if it still fails with them as inputs.
+
+    Inputs can be reduced; constants cannot.
+    """
     graph = problem.current
     if any(isinstance(graph.values()[node], torch.Tensor) for node in graph.constants):
         problem.first([graph.subgraph(graph.calls, outputs=graph.outputs, constants=False)])
 
 
 def _plain_tensors(problem: Problem[BoundGraph]) -> None:
-    """Remove special properties, such as strides or dtype, from all inputs, or else from each."""
+    """Make all inputs plain tensors: without grad, strided, contiguous, of a default dtype.
+
+    If the graph then passes, each of these four steps is tried alone: on all inputs, or else on
+    each.
+    """
     if _try_change(problem, partial(_make_plain, tensors.SIMPLIFICATIONS)):
         return
     for plainer in tensors.SIMPLIFICATIONS:
@@ -55,14 +62,14 @@ def _plain_tensors(problem: Problem[BoundGraph]) -> None:
 def _make_plain(
     simplifications: Sequence[tensors.Simplification], tensor: torch.Tensor, _: int
 ) -> torch.Tensor:
-    """Return the tensor after the simplifications; the input's number is not used."""
+    """Return `tensor` after `simplifications`; the last argument, an index, is not used."""
     for plainer in simplifications:
         tensor = plainer(tensor)
     return tensor
 
 
 def _plain_elements(problem: Problem[BoundGraph]) -> None:
-    """Give all inputs the same pattern of elements, the plainest that fails."""
+    """Fill all inputs with one pattern, the plainest with which the graph fails: zeros, ones, …"""
     names = dict.fromkeys(
         name
         for number, value in enumerate(problem.current.inputs)
@@ -74,7 +81,7 @@ def _plain_elements(problem: Problem[BoundGraph]) -> None:
 
 
 def _plain_elements_each(problem: Problem[BoundGraph]) -> None:
-    """Give each input in turn the plainest pattern of elements that fails."""
+    """Fill each input by itself with the plainest pattern with which the graph fails: zeros, …"""
     for number in range(len(problem.current.inputs)):
         for name in _plainer_elements(problem.current.inputs[number], number):
             if _try_change(problem, partial(_with_pattern, name), {number}):
@@ -84,9 +91,10 @@ def _plain_elements_each(problem: Problem[BoundGraph]) -> None:
 def _try_change(
     problem: Problem[BoundGraph], change: TensorChange, only: Collection[int] | None = None
 ) -> bool:
-    """Apply `change` to the inputs numbered in `only` (None: all) if the graph still fails.
+    """Apply `change` to the inputs numbered in `only` (None: to all) if the graph still fails.
 
-    Returns whether the change was kept. A tensor that is several inputs stays one tensor.
+    Returns whether it was applied; False also if it changes nothing. A tensor that is passed as two
+    inputs stays one tensor.
     """
     graph = problem.current
     made: dict[int, object] = {}
@@ -101,10 +109,10 @@ def _try_change(
 
 
 def _plainer_elements(value: object, number: int) -> list[str]:
-    """Return the names of the element patterns that are plainer than the elements of an input.
+    """Return the names of the patterns that are plainer than the elements of input `number`.
 
-    `value` is the input and `number` its index. A name is one of `tensors.element_patterns`:
-    "zeros", "arange".
+    `value` is the input. The plainest pattern comes first: ["zeros", "ones", "arange"]. [] if none
+    is plainer, or if `value` is no tensor with elements.
     """
     if not isinstance(value, torch.Tensor) or not _has_elements(value):
         return []
@@ -121,10 +129,10 @@ def _plainer_elements(value: object, number: int) -> list[str]:
 
 
 def _with_pattern(name: str, tensor: torch.Tensor, number: int) -> torch.Tensor:
-    """Return `tensor` refilled with the element pattern `name`; unchanged if that is no plainer.
+    """Return a copy of `tensor`, filled with the pattern `name`: "zeros", "ones", "arange", …
 
-    `number` is the index of the input. A name is one of `tensors.element_patterns`: "zeros",
-    "arange".
+    If this pattern is no plainer than the elements, `tensor` itself is returned. `number` is the
+    index of the input and seeds the pattern "random".
     """
     if name not in _plainer_elements(tensor, number):
         return tensor
@@ -133,7 +141,10 @@ def _with_pattern(name: str, tensor: torch.Tensor, number: int) -> torch.Tensor:
 
 
 def _with_elements(tensor: torch.Tensor, elements: torch.Tensor) -> torch.Tensor | None:
-    """Return a copy of `tensor` with other elements; None if its layout does not allow them."""
+    """Return a copy of `tensor` with `elements`; None if its layout does not allow them.
+
+    An expanded tensor, for example, allows only equal elements along the expanded axis.
+    """
     with torch.no_grad():
         try:
             return tensors.with_elements(tensor, elements.to(tensor.device))

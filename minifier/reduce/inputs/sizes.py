@@ -31,7 +31,10 @@ _OF_AXES = {
 
 @dataclass(frozen=True)
 class InputAxis:
-    """Place of a size: an axis of an input, or an input that is an integer (`axis` is None)."""
+    """A size that may shrink: that of one axis of an input.
+
+    If `axis` is None, the size is the input itself, an integer.
+    """
 
     input: int
     axis: int | None
@@ -39,7 +42,7 @@ class InputAxis:
 
 @dataclass(frozen=True)
 class CallLiteral:
-    """Place of a size: an integer literal in a call's arguments."""
+    """A size that may shrink: an integer in a call's arguments, as the 3 in `x.view(3, -1)`."""
 
     call: str
     path: ArgumentPath
@@ -53,10 +56,11 @@ SizeChange = Callable[[int], int]
 
 
 def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> None:
-    """Make sizes as small as the failure allows: all at once, then each size, then each axis.
+    """Make the sizes of inputs as small as the failure allows, then drop leading axes of size 1.
 
-    Then drop leading axes of size 1. Set `repeated` if an earlier run has tried this: then the
-    sizes are not tried all at once, and a size stays unless the next smaller one fails, too.
+    First all sizes shrink at once, then each size wherever it occurs, then each axis alone. Set
+    `repeated` if an earlier run has done this: then the first step is skipped, and a size whose
+    next smaller one passes is left alone.
     """
     graph = problem.current
     feasible = MetaCheck(graph)
@@ -72,7 +76,7 @@ def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> Non
 
 
 def size_places(graph: BoundGraph) -> list[tuple[SizePlace, int]]:
-    """Return each place of a size in a graph's inputs, with the size."""
+    """Return (place, size) for each axis of a graph's input tensors, and for each integer input."""
     found: list[tuple[SizePlace, int]] = []
     for number, value in enumerate(graph.inputs):
         if isinstance(value, torch.Tensor):
@@ -83,14 +87,21 @@ def size_places(graph: BoundGraph) -> list[tuple[SizePlace, int]]:
 
 
 def _sizes(graph: BoundGraph) -> set[int]:
-    """Return the sizes that can shrink: those of inputs, and literals that divide one of them."""
+    """Return the sizes above 1 that may shrink: those of inputs, and some literals.
+
+    A literal must be in a list and divide the size of an input: `x.view(2, 3)` for an axis of size
+    6.
+    """
     own = {size for _, size in size_places(graph) if size > 1}
     listed = {size for place, size in _size_literals(graph) if place.listed}
     return own | {size for size in listed if any(whole % size == 0 for whole in own)}
 
 
 def _size_literals(graph: BoundGraph) -> list[tuple[CallLiteral, int]]:
-    """Return the integer literals in calls that may be sizes, with their values."""
+    """Return (literal, its value) for each integer above 1 in a graph's calls that may be a size.
+
+    Calls whose integers are axes, such as `sum` and `permute`, are left out.
+    """
     found = []
     for node in graph.calls:
         name = str(getattr(node.target, "__name__", node.target)).partition(".")[0]
@@ -105,9 +116,10 @@ def _size_literals(graph: BoundGraph) -> list[tuple[CallLiteral, int]]:
 
 
 def _shrink_size(problem: Problem[BoundGraph], size: int, repeated: bool) -> None:
-    """Replace one size by the smallest that fails, in all places.
+    """Replace `size`, wherever it occurs, by the smallest size with which the graph fails.
 
-    `repeated` is as in `shrink_sizes`.
+    Set `repeated` if an earlier run has done this: then the next smaller size is tried first, and
+    if the graph passes with it, `size` stays.
     """
     graph = problem.current
     if size not in _sizes(graph):
@@ -140,7 +152,7 @@ def _shrink_size(problem: Problem[BoundGraph], size: int, repeated: bool) -> Non
 
 
 def _shrink_alone(problem: Problem[BoundGraph]) -> None:
-    """Try size 1 for each axis by itself, leaving other axes of the same size as they are."""
+    """Try size 1 for one axis of one input after another; other axes of the same size stay."""
     for place, _ in size_places(problem.current):
         graph = problem.current
         sizes = dict(size_places(graph))
@@ -149,14 +161,13 @@ def _shrink_alone(problem: Problem[BoundGraph]) -> None:
 
 
 def _drop_axes(problem: Problem[BoundGraph]) -> None:
-    """Drop leading axes of size 1 until no more can be dropped.
+    """Drop leading axes of size 1 from inputs while the graph fails: shape (1, 1, 3) → (3,).
 
-    Each time, all inputs are tried together and then each one alone. First all their leading axes
-    of size 1 go, then only one.
+    Tried in this order: all such axes of all inputs, all of one input, one of all, one of one.
     """
     while True:
         graph = problem.current
-        flat = {number for number, value in enumerate(graph.inputs) if _first_ones(value)}
+        flat = {number for number, value in enumerate(graph.inputs) if _count_leading_ones(value)}
         groups = [flat, *({number} for number in flat)] if len(flat) > 1 else [flat]
         ways = [(group, most) for most in (99, 1) for group in groups if group]
         feasible = MetaCheck(graph)
@@ -164,10 +175,10 @@ def _drop_axes(problem: Problem[BoundGraph]) -> None:
             return
 
 
-def _first_ones(value: object) -> int:
-    """Return the number of leading axes of size 1, the last axis excluded.
+def _count_leading_ones(value: object) -> int:
+    """Return how many leading axes of size 1 can be dropped: shape (1, 1, 3) → 2, (1, 1) → 1.
 
-    0 for a value that is no tensor, and for a tensor of a special layout.
+    0 for a value that is no tensor, and for a sparse, quantized or wrapper tensor.
     """
     if not isinstance(value, torch.Tensor) or not (is_plain(value) or value._is_zerotensor()):
         return 0
@@ -176,11 +187,14 @@ def _first_ones(value: object) -> int:
 
 
 def _without_axes(graph: BoundGraph, numbers: Collection[int], most: int) -> BoundGraph:
-    """Return the graph with up to `most` leading axes dropped from the inputs `numbers`."""
+    """Return the graph with leading axes of size 1 dropped from the inputs with indices `numbers`.
+
+    At most `most` axes are dropped from each.
+    """
 
     def squeeze(value: torch.Tensor) -> torch.Tensor:
         """Return an input without its leading axes of size 1."""
-        axes = tuple(range(min(most, _first_ones(value))))
+        axes = tuple(range(min(most, _count_leading_ones(value))))
         return with_autograd_state(value, value.detach().squeeze(axes))
 
     inputs = (squeeze(v) if number in numbers else v for number, v in enumerate(graph.inputs))
@@ -188,7 +202,7 @@ def _without_axes(graph: BoundGraph, numbers: Collection[int], most: int) -> Bou
 
 
 def _first_runnable(graphs: Iterator[BoundGraph], feasible: MetaCheck) -> Iterator[BoundGraph]:
-    """Yield the first of `graphs` that can run; nothing if none can."""
+    """Yield the first of `graphs` that can run, as `feasible(graph)` says; nothing if none can."""
     for graph in graphs:
         if feasible(graph):
             yield graph
@@ -198,10 +212,10 @@ def _first_runnable(graphs: Iterator[BoundGraph], feasible: MetaCheck) -> Iterat
 def _resize_everywhere(
     graph: BoundGraph, change: SizeChange, written: SizeChange | None = None
 ) -> Iterator[BoundGraph]:
-    """Yield the graph with `change` applied to the sizes of all inputs and to some literals.
+    """Yield copies of the graph with `change(size)` in place of each size of an input.
 
-    First to the literals in lists, then to all literals, then to none. `written` replaces `change`
-    for literals unless it is None.
+    The copies differ in the literals that change, too: first those in lists, as in
+    `x.view([2, 3])`, then all, then none. Literals change by `written`; if it is None, by `change`.
     """
     inputs = {place: new for place, old in size_places(graph) if (new := change(old)) != old}
     written = written or change
@@ -215,7 +229,10 @@ def _resize_everywhere(
 
 
 def _resize(graph: BoundGraph, sizes: dict[Any, int]) -> Iterator[BoundGraph]:
-    """Yield the graph with the new `sizes` by place; nothing if an input cannot have them."""
+    """Yield the graph with new sizes; nothing if an input or a call cannot have them.
+
+    `sizes` maps places (axes of inputs, or literals in calls) to their new sizes.
+    """
     by_call: dict[str, dict[ArgumentPath, int]] = {}
     for place, new in sizes.items():
         if isinstance(place, CallLiteral):

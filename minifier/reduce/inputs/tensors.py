@@ -18,7 +18,11 @@ _LISTABLE = 64
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is strided, and neither lazy, quantized nor a wrapper of others."""
+    """Return whether a tensor is an ordinary strided one.
+
+    It is not if it is sparse, quantized, lazily conjugated or negated, or a subclass that wraps
+    others.
+    """
     return not (
         tensor.layout is not torch.strided
         or tensor.is_quantized
@@ -30,24 +34,26 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def with_elements(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with `elements` and with the strides and autograd state of `model`.
+    """Return a tensor with `elements`, and with the dtype, strides and autograd state of `model`.
 
-    If the shapes differ, only the order of strides is kept. Raises RuntimeError if elements that
-    share memory in `model` would differ.
+    If the shapes differ, only the order of strides is kept. Raises RuntimeError if `model` is
+    expanded and `elements` differ along the expanded axis.
     """
     elements = elements.to(model.dtype)
-    one_place = [
+    expanded_axes = [
         axis
         for axis, (length, stride) in enumerate(zip(model.shape, model.stride(), strict=True))
         if stride == 0 and length > 1
     ]
     strides: Sequence[int] = model.stride()
     base = elements
-    for axis in one_place:
+    for axis in expanded_axes:
         base = base.narrow(axis, 0, min(1, base.shape[axis]))
-    if one_place and not torch.equal(base.expand_as(elements).nan_to_num(), elements.nan_to_num()):
+    if expanded_axes and not torch.equal(
+        base.expand_as(elements).nan_to_num(), elements.nan_to_num()
+    ):
         raise RuntimeError("the elements along an expanded axis differ")
-    if elements.shape != model.shape and _is_dense(model, one_place):
+    if elements.shape != model.shape and _is_dense(model, expanded_axes):
         strides = _packed_strides(base.shape, strides)
     made = torch.empty_strided(base.shape, strides, dtype=model.dtype, device=model.device)
     made.copy_(base)
@@ -55,7 +61,10 @@ def with_elements(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
 
 
 def with_autograd_state(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
-    """Return `made` as a Parameter, leaf or non-leaf, whichever `model` is."""
+    """Return `made` as a Parameter, leaf or non-leaf, as `model` is, with its `requires_grad`.
+
+    Integer tensors are only detached.
+    """
     made = made.detach()
     if not (made.is_floating_point() or made.is_complex()):
         return made
@@ -67,9 +76,9 @@ def with_autograd_state(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor
 
 
 def crop(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
-    """Return a part of `tensor` with this shape; None if such a tensor cannot be cut.
+    """Return a part of `tensor` with the shape `shape`, which must fit into the tensor's.
 
-    If the tensor has a NaN or infinity, the part has one, too.
+    If the tensor has a NaN or infinity, the part has one, too. None if its layout cannot be cut.
     """
     with suppress(RuntimeError, NotImplementedError), torch.no_grad():
         whole = tensor.detach()
@@ -86,7 +95,10 @@ def crop(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
 
 
 def _window(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """Return a part of `tensor` of this shape that contains its first NaN or infinity, if any."""
+    """Return a slice of `tensor` with the shape `shape`.
+
+    If the tensor has a NaN or infinity, the slice contains the first one.
+    """
     starts = [0] * tensor.dim()
     if is_plain(tensor) and tensor.is_floating_point() and tensor.device.type != "meta":
         special = (~tensor.isfinite()).nonzero()
@@ -97,12 +109,12 @@ def _window(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return tensor
 
 
-def _is_dense(tensor: torch.Tensor, one_place: Sequence[int]) -> bool:
+def _is_dense(tensor: torch.Tensor, expanded_axes: Sequence[int]) -> bool:
     """Return whether a tensor's elements have no gaps between them in memory.
 
-    The axes `one_place` are ignored: all elements along them have the same address.
+    `expanded_axes` are ignored: all elements along them have the same address.
     """
-    axes = [axis for axis in range(tensor.dim()) if axis not in one_place]
+    axes = [axis for axis in range(tensor.dim()) if axis not in expanded_axes]
     last = sum((tensor.shape[axis] - 1) * tensor.stride(axis) for axis in axes)
     count = 1
     for axis in axes:
@@ -111,7 +123,10 @@ def _is_dense(tensor: torch.Tensor, one_place: Sequence[int]) -> bool:
 
 
 def _packed_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return strides without gaps for `shape`, in the same order as `strides`."""
+    """Return strides for `shape` without gaps, in the order of `strides`.
+
+    Shape (2, 3) and strides (1, 4) give [1, 2].
+    """
     found, step = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda axis: (strides[axis], -axis)):
         found[axis] = step
@@ -123,7 +138,7 @@ def _packed_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
 
 
 def detach_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor as a plain tensor without grad."""
+    """Return the tensor without grad; as a plain tensor if it is a Parameter."""
     return tensor.detach() if tensor.requires_grad or type(tensor) is not torch.Tensor else tensor
 
 
@@ -155,7 +170,7 @@ def contiguous(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def default_dtype(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor as float32, complex64 or int64."""
+    """Return the tensor as float32, complex64 or int64; unchanged if it is bool or quantized."""
     dtype = tensor.dtype
     if tensor.is_quantized or dtype is torch.bool:
         return tensor
@@ -179,10 +194,10 @@ SIMPLIFICATIONS: tuple[Simplification, ...] = (detach_tensor, dense, contiguous,
 
 
 def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the name and elements of patterns for a tensor of this shape, the plainest first.
+    """Yield (name, elements) of each pattern that can fill a tensor like `tensor`, plainest first.
 
-    Patterns that keep elements of the tensor come late. `number` is the input's index and selects
-    the seed of the random pattern.
+    "zeros", "ones", "arange"; late ones keep elements of `tensor`, such as its NaNs. `number` is
+    the index of the input and selects the seed of the last pattern, "random".
     """
     shape, dtype = tensor.shape, tensor.dtype
     count = tensor.numel()
@@ -219,7 +234,11 @@ def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[st
 
 
 def _special(elements: torch.Tensor) -> list[float]:
-    """Return the special values among the elements: infinities, NaN, the largest over `LARGE`."""
+    """Return the special values among float elements, each once: infinities, NaN, a large one.
+
+    The large one is the element of greatest magnitude, if that is above `LARGE` (1e6). [] for
+    integers.
+    """
     if not elements.is_floating_point() or not elements.numel():
         return []
     wide = elements.double()
@@ -232,6 +251,6 @@ def _special(elements: torch.Tensor) -> list[float]:
 
 
 def _round_elements(elements: torch.Tensor, digits: int) -> torch.Tensor:
-    """Return elements rounded to a number of significant digits."""
+    """Return `elements` rounded to `digits` significant digits: 0.1234 → 0.12 for 2."""
     flat = [float(f"{value:.{digits}g}") for value in elements.double().reshape(-1).tolist()]
     return torch.tensor(flat, dtype=torch.float64).reshape(elements.shape).to(elements.dtype)

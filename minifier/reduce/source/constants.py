@@ -18,7 +18,10 @@ from fullgraph.minifier.reduce.subsets import find_smallest
 
 
 def reduce_constants(search: ProposalSearch) -> None:
-    """Make integers 1, 2, or else as small as the failure allows; floats 1; strings empty."""
+    """Replace constants of the current text by plain ones while it fails.
+
+    Integers become 1, 2, or else as small as possible; floats become 1.0, strings empty.
+    """
     search.apply_most(equal_numbers(cst.Integer, "1", above=1))
     search.apply_most(equal_numbers(cst.Integer, "2", above=2))
     for value in sorted(_integers_of(search.tree), reverse=True):
@@ -38,7 +41,7 @@ def reduce_constants(search: ProposalSearch) -> None:
 
 
 def single_integers(tree: SourceTree) -> list[TreeEdit]:
-    """Propose 1 for each integer alone, then 0 for each 1."""
+    """Propose 1 in place of each larger integer, then 0 in place of each 1, one per edit."""
     found = []
     for node in tree.nodes_of_kind(cst.Integer):
         if node.evaluated_value > 1:
@@ -52,9 +55,10 @@ def single_integers(tree: SourceTree) -> list[TreeEdit]:
 def equal_numbers(
     kind: type[cst.Integer] | type[cst.Float], text: str, above: float | None = None
 ) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that replaces all numbers of one value by `text`, one edit per value.
+    """Return a proposer that replaces numbers by `text`: all 7s in one edit, all 8s in another.
 
-    It considers the numbers of class `kind` that are greater than `above`; None: all but 0 and 1.
+    `kind` is the class of the numbers. Only those greater than `above` are replaced; None: all
+    except 0 and 1.
     """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
@@ -71,7 +75,7 @@ def equal_numbers(
 
 
 def empty_strings(tree: SourceTree) -> list[TreeEdit]:
-    """Propose "" for each string literal."""
+    """Propose `""` in place of each string of two or more characters that is no docstring."""
     return [
         replace_expression(tree, node, '""')
         for node in tree.nodes_of_kind(cst.SimpleString)
@@ -88,7 +92,7 @@ def _replace_all(tree: SourceTree, nodes: Sequence[cst.BaseExpression], text: st
 
 
 def _integers_of(tree: SourceTree) -> set[int]:
-    """Return the integers above 3 that occur in a text."""
+    """Return the integers above 3 in a source text, each once."""
     return {
         node.evaluated_value for node in tree.nodes_of_kind(cst.Integer) if node.evaluated_value > 3
     }

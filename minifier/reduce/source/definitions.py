@@ -49,7 +49,7 @@ def remove_decorators(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of each parameter that is not read, with its arguments in calls."""
+    """Propose to remove each parameter that its function does not read, and its arguments."""
     found = []
     for function in tree.nodes_of_kind(cst.FunctionDef):
         kind = _class_of(tree, function)
@@ -91,9 +91,9 @@ def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def merge_bases(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to replace a base of a class by the bases of that base.
+    """Propose `class A(C)` in place of `class A(B)` if the script has `class B(C)`.
 
-    A second proposal also copies the members of the base into the class.
+    A second proposal also copies the members of `B` into `A`.
     """
     kinds = {node.name.value: node for node in tree.nodes_of_kind(cst.ClassDef)}
     found = []
@@ -127,7 +127,10 @@ def _enclosing_definition(tree: SourceTree, node: cst.CSTNode) -> cst.CSTNode | 
 
 
 def _drop_annotation(node: cst.AnnAssign) -> TreeEdit:
-    """Return the edit that removes an annotation, or the whole statement if it has no value."""
+    """Return the edit that removes an annotation: `x: int = 1` → `x = 1`.
+
+    Without a value (`x: int`), the whole statement is removed.
+    """
     if node.value is None:
         return TreeEdit({node: lambda now: cst.RemoveFromParent()})
     plain = cst.Assign([cst.AssignTarget(node.target)], node.value)
@@ -135,7 +138,7 @@ def _drop_annotation(node: cst.AnnAssign) -> TreeEdit:
 
 
 def _is_docstring(statement: cst.CSTNode) -> bool:
-    """Return whether a statement is a string and nothing else."""
+    """Return whether a statement is a string and nothing else, as a docstring is."""
     if not isinstance(statement, cst.SimpleStatementLine):
         return False
     small = statement.body[0]
@@ -145,7 +148,7 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
 
 
 def _class_of(tree: SourceTree, function: cst.FunctionDef) -> cst.ClassDef | None:
-    """Return the class of which a function is a method; None for other functions."""
+    """Return the class of which `function` is a method; None for other functions."""
     holder = _enclosing_definition(tree, function)
     return holder if isinstance(holder, cst.ClassDef) else None
 
@@ -159,7 +162,7 @@ def _is_static(function: cst.FunctionDef) -> bool:
 
 
 def _mentions(tree: SourceTree, body: cst.CSTNode, name: str) -> bool:
-    """Return whether a block mentions the variable `name`."""
+    """Return whether a block mentions the variable `name`; `super()` mentions "self"."""
     for node in tree.inside(body):
         if isinstance(node, cst.Name) and node.value == name:
             parent = tree.parents[node]
@@ -178,9 +181,10 @@ def _mentions(tree: SourceTree, body: cst.CSTNode, name: str) -> bool:
 def _calls_of(
     tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None
 ) -> list[cst.Call]:
-    """Return the calls that may call `function`, a method of the class `kind` or a function.
+    """Return the calls in a script that may call `function`.
 
-    They are found by its name, its class's name, or the name of an instance.
+    `kind` is the class of which it is a method; None for a plain function. Calls are found by name:
+    that of the function, of the class for `__init__`, of an instance for `forward`.
     """
     name = function.name.value
     names = {name}
@@ -198,7 +202,7 @@ def _calls_of(
 
 
 def _instance_names(tree: SourceTree, kind: str) -> Iterator[str]:
-    """Yield the names of variables and attributes to which an instance of the class is assigned."""
+    """Yield the names that instances of the class `kind` have: "net" for `self.net = K()`."""
     for node in tree.nodes_of_kind(cst.Assign):
         if isinstance(node.value, cst.Call) and tree.code(node.value.func) == kind:
             for target in node.targets:
@@ -206,7 +210,10 @@ def _instance_names(tree: SourceTree, kind: str) -> Iterator[str]:
 
 
 def _argument_for(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
-    """Return the argument of a call for the parameter `name` at `index`; [] if there is none."""
+    """Return [argument] that a call passes for the parameter `name`; [] if it passes none.
+
+    `index` is the parameter's position, without counting `self`.
+    """
     by_name = [a for a in call.args if a.keyword is not None and a.keyword.value == name]
     plain = [a for a in call.args if a.keyword is None and not a.star]
     return by_name or plain[index : index + 1]
@@ -215,10 +222,10 @@ def _argument_for(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
 def _entry_inputs(
     tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None, index: int
 ) -> list[cst.BaseElement]:
-    """Return the input in `build()` for the parameter at `index` of `function`, as a list.
+    """Return [expression] for the input that `build()` returns for the parameter at `index`.
 
-    `kind` is the class if `function` is a method. [] if `build()` does not return this function, or
-    an object of this class, as the model.
+    The parameter is that of `function`; `kind` is the class if it is a method. [] if the model that
+    `build()` returns is neither this function nor an object of this class.
     """
     for node in tree.nodes_of_kind(cst.Return):
         outer = tree.function(node)
@@ -233,7 +240,7 @@ def _entry_inputs(
 
 
 def function_name(tree: SourceTree, kind: cst.ClassDef) -> str:
-    """Return a free name for the function that takes the place of a class: `my_net` for `MyNet`."""
+    """Return an unused name for a function that replaces a class: "my_net" for `MyNet`."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.name.value).lower()
     taken = {
         node.value
@@ -244,9 +251,9 @@ def function_name(tree: SourceTree, kind: cst.ClassDef) -> str:
 
 
 def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) -> TreeEdit | None:
-    """Return the edit that replaces a class by its method.
+    """Return the edit that replaces a class by a function with the body of `method`.
 
-    None if the script uses the class in any other way than by calling it.
+    `K()` becomes `k`. None if the script does anything with the class but call it.
     """
     name = function_name(tree, kind)
     drop = 0 if _is_static(method) else 1
@@ -268,7 +275,10 @@ def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) 
 
 
 def _whole_use(tree: SourceTree, call: cst.Call, method: str) -> cst.CSTNode:
-    """Return the longest expression of `K(…)` with `.eval()`, `.train()` or `.method` after it."""
+    """Return the expression around a call `K()` that the name of a function can replace.
+
+    In `K().eval()(x)` that is `K().eval()`; in `K().run(x)`, for the method "run", `K().run`.
+    """
     node: cst.CSTNode = call
     while True:
         parent = tree.parents[node]

@@ -16,7 +16,10 @@ FILE = "candidate.py"
 
 @dataclass(frozen=True, eq=False)
 class EntryPoint:
-    """A `build()` that returns (model, inputs), or the top-level names `model` and `inputs`."""
+    """The part of a source text that makes the model and its inputs.
+
+    Either a `build()` that returns (model, inputs), or the top-level names `model` and `inputs`.
+    """
 
     statements: tuple[ast.stmt, ...]
     """Statements that must stay: `build` and its return, or the two assignments."""
@@ -26,7 +29,10 @@ class EntryPoint:
 
 
 def find_entry(tree: ast.Module) -> EntryPoint | None:
-    """Return the entry point of a text; None if it has none or it cannot be read."""
+    """Return the entry point of a module: `build()`, or the top-level names `model` and `inputs`.
+
+    None if it has neither, or if `build()` does not end with `return` and a value.
+    """
     for statement in reversed(tree.body):
         if isinstance(statement, ast.FunctionDef) and statement.name == "build":
             last = statement.body[-1]
@@ -49,9 +55,9 @@ def find_entry(tree: ast.Module) -> EntryPoint | None:
 
 
 def replace_entry(text: str, model: str, inputs: str) -> str | None:
-    """Return `text` with the entry point replaced by `model` and `inputs`.
+    """Return `text` with an entry point that makes another model and other inputs.
 
-    None if it has no entry point.
+    Both are source: "f" and "(torch.ones(3),)". None if `text` has no entry point.
     """
     tree = ast.parse(text)
     found = find_entry(tree)
@@ -71,10 +77,11 @@ def replace_entry(text: str, model: str, inputs: str) -> str | None:
 def load_module(
     text: str, code: CodeType | None = None, names: Mapping[str, object] | None = None
 ) -> ModuleType:
-    """Execute `text` as a module, registered in `sys.modules` and `linecache`.
+    """Execute `text` as a module and return it.
 
-    Functions that read source, such as some decorators, look in those. If `code` is given, it is
-    executed instead of `text`, with `names` among its globals. Raises what the text raises.
+    The module is in `sys.modules` and `linecache`, where decorators that read source look for it.
+    If `code` is given, it is executed instead of `text`, with `names` among its globals. Raises
+    what the text raises.
     """
     module = ModuleType(FILE.removesuffix(".py"))
     module.__file__ = FILE
@@ -90,7 +97,7 @@ def load_module(
 def entry_call(
     module: ModuleType,
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """Return the model of a module's entry point, the positional and the keyword arguments."""
+    """Return (model, args, kwargs) of the call that a module's entry point describes."""
     if hasattr(module, "build"):
         model, inputs = module.build()[:2]
     else:

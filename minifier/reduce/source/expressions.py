@@ -43,7 +43,10 @@ _LITERALS = (cst.BaseNumber, cst.BaseString)
 
 
 class ValueExpressions:
-    """The expressions of a text that can be replaced by others."""
+    """The expressions of a text that only give a value, so that another one can replace them.
+
+    In `y = f(x + 1)`: `f(x + 1)`, `x + 1`, `x` and `1`, but neither `y` nor `f`.
+    """
 
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
@@ -136,9 +139,10 @@ class ValueExpressions:
 
 
 def tensor_bypasses(facts: ObservedRun, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that replaces a tensor expression by one inside it with equal metadata.
+    """Return a proposer of `x` in place of `relu(x)` if both had the same shape, dtype and device.
 
-    It proposes this for the expressions at depth `level`, each with the shortest one inside.
+    `facts` has the metadata, from an eager run. `level` selects the expressions to replace: those
+    that are inside `level` other ones. Each is replaced by the shortest one inside it that fits.
     """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
@@ -160,7 +164,10 @@ def tensor_bypasses(facts: ObservedRun, level: int) -> Callable[[SourceTree], li
 
 
 def constant_values(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that replaces computed numbers, booleans and strings by their values."""
+    """Return a proposer of the value that an expression had in eager: `2` for `len(x.shape)`.
+
+    It replaces numbers, booleans and strings that were always the same. `facts` has the values.
+    """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         """Propose a literal in place of each computed number, boolean or string."""
@@ -184,7 +191,10 @@ def constant_values(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]
 
 
 def replace_with_ones(facts: ObservedRun, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that replaces tensor expressions at depth `level` by `torch.ones`."""
+    """Return a proposer of `torch.ones(2, 3)` in place of a tensor expression of that shape.
+
+    It replaces the expressions that are inside `level` other ones. `facts` has the shapes in eager.
+    """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         """Propose `torch.ones` or `torch.zeros` in place of each tensor expression."""
@@ -195,7 +205,7 @@ def replace_with_ones(facts: ObservedRun, level: int) -> Callable[[SourceTree], 
             if values.level(node) != level or tensor is None:
                 continue
             text = _ones_text(tensor)
-            if text and not isinstance(node, cst.Name) and not _is_made(tree, node):
+            if text and not isinstance(node, cst.Name) and not _is_ones_or_zeros(tree, node):
                 found.append(replace_expression(tree, node, text, len(tree.code(node))))
         return found
 
@@ -203,7 +213,7 @@ def replace_with_ones(facts: ObservedRun, level: int) -> Callable[[SourceTree], 
 
 
 def propose_subexpressions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each subexpression in place of the expression around it, large savings first."""
+    """Propose `x` in place of `f(x)`, for each subexpression of the text, large savings first."""
     values = ValueExpressions(tree)
     found = []
     for node in values.nodes:
@@ -239,7 +249,7 @@ def remove_elements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def literal_elements(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the removal of each element of a tuple, list or dict that is used as a value."""
+    """Propose to remove each element of a tuple, list or dict, except in a target: `a, b = x`."""
     values = set(ValueExpressions(tree).nodes)
     return [
         remove_node(node, len(tree.code(node)))
@@ -248,15 +258,15 @@ def literal_elements(tree: SourceTree) -> list[TreeEdit]:
     ]
 
 
-def _is_made(tree: SourceTree, node: Expression) -> bool:
+def _is_ones_or_zeros(tree: SourceTree, node: Expression) -> bool:
     """Return whether an expression is a call of `torch.ones` or `torch.zeros`."""
     return tree.code(node).startswith(("torch.ones(", "torch.zeros("))
 
 
 def _ones_text(tensor: Metadata) -> str:
-    """Return source for a tensor of ones, or of zeros if its dtype is an integer one.
+    """Return source for a tensor with this metadata: "torch.ones(2, 3)".
 
-    "" for an array, and for a tensor that is not on the CPU.
+    It has zeros if its dtype is an integer one. "" for an array, and for a tensor not on the CPU.
     """
     kind, dtype, shape, device = tensor
     if kind != "Tensor" or device != "cpu":
@@ -273,7 +283,7 @@ def _is_statement(node: cst.CSTNode) -> bool:
 
 
 def _fixed_names(tree: SourceTree) -> frozenset[str]:
-    """Return the names that are not replaced: imports, definitions and some builtins."""
+    """Return the names that proposers leave alone: imports, functions, classes, some builtins."""
     found = {"super", "isinstance", "range", "len", "print", "enumerate", "zip"}
     for node in ast.walk(ast.parse(tree.text)):
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -11,16 +11,17 @@ from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
 def focus_on_callee(search: ProposalSearch) -> None:
-    """Move the entry point to a callee that fails alone, again and again.
+    """Make a function that the program calls the new program, if it fails alone; then repeat.
 
-    If the arguments of a callee cannot be written as source, its own callees are tried instead.
+    It gets the arguments of its first call. If they cannot be written as source, the functions that
+    it calls are tried instead.
     """
     current = ""
     while True:
         facts = search.facts
-        callees = list(_callees(facts, current or _called_name(facts)))
+        callees = list(_callees(facts, current or _entry_point_function(facts)))
         if not current:
-            callees = [*_root_calls(facts), *callees]
+            callees = [*_entry_point_calls(facts), *callees]
         texts = {
             candidate: called.name
             for called in callees
@@ -33,9 +34,9 @@ def focus_on_callee(search: ProposalSearch) -> None:
 
 
 def _call_alone(text: str, called: RecordedCall) -> str | None:
-    """Return the text with `called` as its entry point.
+    """Return `text` with an entry point that makes only the recorded call `called`.
 
-    None if that is the entry point already, or if the text has none.
+    None if the entry point makes that call already, or if there is no entry point.
     """
     before = find_entry(ast.parse(text))
     if before is not None and ast.unparse(before.model) == called.model:
@@ -47,14 +48,14 @@ def _call_alone(text: str, called: RecordedCall) -> str | None:
     return alone if bound else f"import torch\n{alone}"
 
 
-def _called_name(facts: ObservedRun) -> str:
-    """Return the name of the function that the entry point calls; "" if unknown."""
+def _entry_point_function(facts: ObservedRun) -> str:
+    """Return the name of the function that the entry point calls, "Net.forward"; "" if unknown."""
     roots = [called for called in facts.calls if not called.caller]
     return roots[0].name if roots else ""
 
 
-def _root_calls(facts: ObservedRun) -> Iterator[RecordedCall]:
-    """Yield the call that the entry point makes, if it can be written as source."""
+def _entry_point_calls(facts: ObservedRun) -> Iterator[RecordedCall]:
+    """Yield the recorded call that the entry point makes, unless it cannot be written as source."""
     for called in facts.calls:
         if not called.caller and called.model:
             yield called
@@ -62,7 +63,10 @@ def _root_calls(facts: ObservedRun) -> Iterator[RecordedCall]:
 
 
 def _callees(facts: ObservedRun, caller: str) -> Iterator[RecordedCall]:
-    """Yield the recorded calls inside calls of `caller`, breadth first, one per function."""
+    """Yield the first recorded call of each function that the function `caller` calls.
+
+    A call that cannot be written as source is replaced by the calls that it makes.
+    """
     seen: set[str] = set()
     waiting = [caller]
     while waiting:

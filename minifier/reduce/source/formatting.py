@@ -28,10 +28,10 @@ def normalize(text: str) -> str:
 
 
 def drop_unbound(text: str, before: NameUses) -> str | None:
-    """Return an edited text without the statements whose names the edit left unbound.
+    """Return an edited text without the statements that read a name which the edit left unbound.
 
-    `before` are the names of the text before the edit. None if `text` is invalid Python, or if the
-    entry point would have to go, too.
+    `before` are the names of the text before the edit. None if `text` is invalid Python, or if such
+    a statement is part of the entry point.
     """
     while True:
         try:
@@ -51,7 +51,10 @@ def drop_unbound(text: str, before: NameUses) -> str | None:
 
 
 def drop_unreachable(text: str) -> str:
-    """Return `text` without definitions, imports and constants that its entry does not use."""
+    """Return `text` without definitions, imports and constants that its entry point does not need.
+
+    Returns `text` itself if it has no entry point.
+    """
     tree = ast.parse(text)
     found = find_entry(tree)
     if found is None:
@@ -79,7 +82,7 @@ def drop_unreachable(text: str) -> str:
 
 
 def _without_statements(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:
-    """Return `text` without the statements `gone`; a block that gets empty contains `pass`."""
+    """Return `text` without the statements `gone`; `pass` replaces the last one of a block."""
     gone = set(gone)
     lines: list[str | None] = list(text.split("\n"))
     for block in _statement_lists(tree):
@@ -93,7 +96,7 @@ def _without_statements(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -
 
 
 def _statement_lists(tree: ast.Module) -> Iterator[list[ast.stmt]]:
-    """Yield each list of statements (bodies and `else` branches), inner ones first."""
+    """Yield each list of statements in a module (bodies and `else` branches), inner ones first."""
     found = []
     for node in ast.walk(tree):
         for field in ("body", "orelse", "finalbody"):
@@ -109,14 +112,17 @@ def _contains_entry(statement: ast.stmt, found: EntryPoint) -> bool:
 
 
 def _names_mentioned(node: ast.AST) -> set[str]:
-    """Return the names and the strings in a node; a string may be the name of a function."""
+    """Return the names in a node, and its strings, because a string may name a function."""
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {
         n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
     }
 
 
 def _names_only_bound(statement: ast.stmt) -> list[str]:
-    """Return the names that a statement binds; [] if it may have another effect."""
+    """Return the names that a definition, import or assignment binds: ["x"] for `x = 1`.
+
+    [] for other statements, and if the statement may have another effect, as `x = f()` has.
+    """
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [] if statement.decorator_list and _may_register(statement) else [statement.name]
@@ -131,7 +137,10 @@ def _names_only_bound(statement: ast.stmt) -> list[str]:
 
 
 def _may_register(statement: Definition) -> bool:
-    """Return whether a decorator of a definition may register it somewhere."""
+    """Return whether a decorator of a function or class may register it, as `@app.route` does.
+
+    False if all decorators are known ones, such as `dataclass`.
+    """
     plain = ("dataclass", "no_grad", "inference_mode", "cache", "lru_cache", "wraps", "compile")
     for one in statement.decorator_list:
         called = one.func if isinstance(one, ast.Call) else one
@@ -142,7 +151,7 @@ def _may_register(statement: Definition) -> bool:
 
 
 def _is_pure(value: ast.expr | None) -> bool:
-    """Return whether evaluating an expression has no side effect."""
+    """Return whether evaluating an expression has no side effect: it has no call. True for None."""
     calls = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
     return value is None or not any(isinstance(node, calls) for node in ast.walk(value))
 
@@ -152,7 +161,10 @@ def _bound_name(alias: ast.alias) -> str:
 
 
 def _unmentioned_methods(tree: ast.Module, kept: set[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the methods of kept classes that nothing mentions and that torch does not call."""
+    """Yield the methods that neither the statements `kept` mention nor torch calls.
+
+    Only methods of the classes in `kept` are considered.
+    """
     said: set[str] = set()
     for statement in kept:
         for node in ast.walk(statement):

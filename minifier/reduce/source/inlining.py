@@ -34,7 +34,7 @@ _STORES = (
 
 
 def inline_variables(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to inline each variable that is assigned once and then read once."""
+    """Propose `return x + 1` in place of `y = x + 1; return y`, if nothing else reads `y`."""
     found = []
     blocks = [tree.module.body, *(block.body for block in tree.nodes_of_kind(cst.IndentedBlock))]
     for block in blocks:
@@ -46,7 +46,10 @@ def inline_variables(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
-    """Propose to inline each attribute whose only assigned value is a literal or top-level name."""
+    """Propose `3` in place of `self.size` if `self.size = 3` is the only assignment to it.
+
+    The value must be a literal or the name of something at the top level.
+    """
     top = {name for line in tree.module.body for name in _names_defined(line)}
     sets: dict[str, list[cst.Assign]] = {}
     for node in tree.nodes_of_kind(cst.Assign):
@@ -72,7 +75,10 @@ def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_functions(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a function's body in place of a statement whose value is a call of the function."""
+    """Propose the body of `f` in place of `y = f(x)`, one call per edit.
+
+    `f` is a function or method of the text.
+    """
     found = []
     for call in tree.nodes_of_kind(cst.Call):
         function = _called_function(tree, call)
@@ -86,9 +92,10 @@ def inline_functions(tree: SourceTree) -> list[TreeEdit]:
 def _inline_variable(
     tree: SourceTree, line: cst.CSTNode, later: Sequence[cst.CSTNode]
 ) -> TreeEdit | None:
-    """Return the edit that writes a variable's value at its only use; None if that is impossible.
+    """Return the edit that writes a variable's value at its only use.
 
-    `line` is the assignment, `later` are the statements after it.
+    `line` assigns the variable; `later` are the statements after it. None if `line` does anything
+    else, or if the value cannot be written there.
     """
     assign = _single_statement(line)
     if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
@@ -131,15 +138,15 @@ def _names_defined(line: cst.CSTNode) -> Iterator[str]:
 
 
 def _single_statement(line: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the first simple statement of a line, `x = 1` in `x = 1; y = 2`.
+    """Return the first simple statement of a line: `x = 1` of `x = 1; y = 2`.
 
-    None for compound statements.
+    None for compound statements, such as `if`.
     """
     return line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
 
 
 def _mentions_of(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Return the occurrences of a variable in a scope, nested functions included."""
+    """Return where `scope`, including nested functions, mentions the variable `name`."""
     found = []
     for node in tree.inside(scope):
         if isinstance(node, cst.Name) and node.value == name:
@@ -152,9 +159,10 @@ def _mentions_of(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Na
 
 
 def _called_function(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None:
-    """Return the function of the text that a call refers to; None if it is not clear which.
+    """Return the function or method of the text that a call runs; None if that is not clear.
 
-    `self.method` is of the class around the call; `x.method` is the only method of that name."""
+    `self.f()` runs `f` of the class around the call, `x.f()` the only method called `f`.
+    """
     functions: Sequence[cst.CSTNode] = tree.module.body
     match call.func:
         case cst.Name(value=name):
@@ -174,9 +182,9 @@ def _called_function(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None
 
 
 def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) -> TreeEdit | None:
-    """Return the edit that writes a function's body in place of a call; None if that is impossible.
+    """Return the edit that writes a function's body in place of a call; None if it is impossible.
 
-    A body that returns early can only replace a `return` at the end of a function.
+    If the body returns early, the call must be in the last statement, a `return`, of a function.
     """
     arguments = _bind_arguments(tree, call, function)
     body = list(function.body.body)
@@ -220,7 +228,7 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
 
 
 def _receiver_of(call: cst.Call, function: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
-    """Return {"self": x} for a call `x.method()`; {} if the call is not of a method."""
+    """Return {"self": `x`} for a call `x.method()`; {} if the call is not of a method."""
     if not isinstance(call.func, cst.Attribute) or not function.params.params:
         return {}
     return {function.params.params[0].name.value: call.func.value}
@@ -229,7 +237,7 @@ def _receiver_of(call: cst.Call, function: cst.FunctionDef) -> dict[str, cst.Bas
 def _bind_arguments(
     tree: SourceTree, call: cst.Call, function: cst.FunctionDef
 ) -> dict[str, cst.BaseExpression] | None:
-    """Return the argument of each parameter by name; None if the call does not show them all."""
+    """Return {parameter: argument or default} of a call; None if one is unknown, as in `f(*a)`."""
     params = function.params
     if params.kwonly_params or params.star_kwarg or isinstance(params.star_arg, cst.Param):
         return None
@@ -271,7 +279,10 @@ def _target_names(target: cst.CSTNode) -> Iterator[str]:
 def substitute_names(
     value: cst.BaseExpression, values: Mapping[str, cst.BaseExpression]
 ) -> cst.BaseExpression:
-    """Return an expression with variables replaced by the expressions in `values`."""
+    """Return an expression with variables replaced by the expressions in `values`.
+
+    `x + 1` with {"x": `y[0]`} gives `y[0] + 1`.
+    """
     new = value.visit(_Substituted(values))
     assert isinstance(new, cst.BaseExpression)
     return new

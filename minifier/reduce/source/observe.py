@@ -31,7 +31,7 @@ Arguments = tuple[list[str], dict[str, str]]
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """The first call of one of the text's functions, with the source of its arguments."""
+    """First call of a function of the text in an eager run, with its arguments as source."""
 
     name: str
     """Qualified name of the function."""
@@ -44,7 +44,10 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """Values, lines and calls in one run of a text; empty if the text could not run."""
+    """What one eager run of a text showed: values of expressions, executed lines, calls.
+
+    Empty if the text could not run.
+    """
 
     values: Mapping[Place, ValueSummary] = field(default_factory=dict)
     """Values of expressions, by their position."""
@@ -54,10 +57,10 @@ class ObservedRun:
 
 
 def observe_text(text: str) -> ObservedRun:
-    """Run a text's program on its inputs in eager, in a child, and return what it recorded.
+    """Run a text's program in eager, in a child process, and return what it showed.
 
-    If that fails, it runs again with nothing recorded in functions that have decorators: some
-    decorators read the source. The result is empty if that fails, too.
+    All functions are instrumented. If that fails, functions with decorators are left as they are,
+    because some decorators read the source. The result is empty if that fails, too.
     """
     for decorated in (True, False):
         outcome = run_isolated(lambda say, d=decorated: _run(text, d), seconds=SECONDS)  # type: ignore[misc]
@@ -67,9 +70,9 @@ def observe_text(text: str) -> ObservedRun:
 
 
 def _run(text: str, decorated: bool) -> ObservedRun:
-    """Run a text in this process with code that records, and return what it recorded.
+    """Instrument a text, run it in this process, and return what it showed.
 
-    Functions with decorators get such code only if `decorated` is True.
+    `decorated` decides whether functions with decorators are instrumented, too.
     """
     torch.set_num_threads(1)
     watch = _RunRecorder(text)
@@ -173,7 +176,10 @@ class _RunRecorder:
 
 
 def _inputs(given: Arguments | None) -> str:
-    """Return arguments as the inputs that `build` returns; "" if they cannot be written."""
+    """Return arguments as source for the inputs in `build()`: "(x, 1)", or a dict of keyword ones.
+
+    "" for None, and if there are both positional and keyword arguments.
+    """
     if given is None or (given[0] and given[1]):
         return ""
     args, named = given
@@ -193,7 +199,7 @@ def _caller(frame: FrameType) -> str:
 
 
 class _Instrument(ast.NodeTransformer):
-    """Transformer that makes a module record its values, lines and calls."""
+    """Transformer that makes a module record its values, lines and calls when it runs."""
 
     def __init__(self, tree: ast.Module, decorated: bool) -> None:
         self.recordable = set(recordable_expressions(tree, callees=False))

@@ -20,11 +20,11 @@ from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 def reduce_source(
     problem: Problem[str], on_error: Callable[[str, Exception], None] | None = None
 ) -> None:
-    """Reduce the current text by all passes, with values that were observed in eager.
+    """Remove and simplify code of the current text while it fails, large pieces first.
 
-    Large pieces are removed first; at the end, no single statement can be removed. If a pass
-    raises, it is skipped, and `on_error` receives its name and the exception; if `on_error` is
-    None, the exception is raised. Raises OutOfBudget, libcst.ParserSyntaxError.
+    At the end, no single statement can be removed. If a pass raises, it is skipped, and `on_error`
+    receives its name and the exception; without `on_error`, the exception is raised. Raises
+    OutOfBudget, libcst.ParserSyntaxError.
     """
     search = ProposalSearch(problem, on_error)
     _remove_unneeded(search)
@@ -75,13 +75,13 @@ def _remove_unread(search: ProposalSearch) -> None:
 
 
 def _delete_statements(search: ProposalSearch) -> None:
-    """Remove statements depth by depth, the outermost first."""
+    """Remove statements that the failure does not need, the least indented ones first."""
     for level in range(statements.find_depth(search.tree) + 1):
         search.apply_most(statements.at_depth(level))
 
 
 def _one_by_one(search: ProposalSearch) -> None:
-    """Run the passes that try edits one by one."""
+    """Run the passes whose edits are small, most of them one edit at a time."""
     search.apply_each(statements.remove_statements)
     search.apply_each(statements.unwrap_compounds)
     search.apply_each(statements.bare_values)

@@ -26,7 +26,7 @@ Propose = Callable[[SourceTree], Sequence[TreeEdit]]
 
 
 class ProposalSearch:
-    """Search that applies proposed edits to a `Problem[str]` while it fails in the same way."""
+    """Search that applies proposed edits to a source text and keeps those with which it fails."""
 
     def __init__(
         self, problem: Problem[str], on_error: Callable[[str, Exception], None] | None = None

@@ -29,7 +29,7 @@ _LAYOUT = (
 
 @dataclass(frozen=True, eq=False)
 class TreeEdit:
-    """A proposed edit: a replacement for one or more nodes of a tree."""
+    """A proposed edit of a source text: a replacement for one or more nodes of its syntax tree."""
 
     changes: Mapping[cst.CSTNode, Callable[[CurrentNode], Replacement]]
     size: int = 1
@@ -37,7 +37,7 @@ class TreeEdit:
 
 
 class SourceTree:
-    """Syntax tree of a text; nodes are compared by identity."""
+    """Syntax tree of a source text, by libcst, with the parent of each node."""
 
     def __init__(self, text: str) -> None:
         """Raises libcst.ParserSyntaxError."""
@@ -132,7 +132,7 @@ class _Parents(cst.CSTVisitor):
 
 
 class _Edited(cst.CSTTransformer):
-    """Transformer that applies changes, to inner nodes first."""
+    """Transformer that applies changes to a tree: to inner nodes first, then to outer ones."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class _Edited(cst.CSTTransformer):
 
 
 def strip_last_comma(node: cst.CSTNode) -> cst.CSTNode:
-    """Return `node` without the comma after its last argument or element."""
+    """Return `node` without the comma after its last argument or element: `f(x,)` → `f(x)`."""
     for field in ("args", "elements", "params", "names", "bases"):
         items = getattr(node, field, None)
         if isinstance(items, tuple) and items and isinstance(items[-1].comma, cst.Comma):
@@ -178,13 +178,13 @@ def strip_last_comma(node: cst.CSTNode) -> cst.CSTNode:
 def remove_node(node: cst.CSTNode, size: int = 1) -> TreeEdit:
     """Return the edit that removes a statement, argument, element or decorator.
 
-    `size` is the weight of the edit where a list of edits is split into halves.
+    `size` is how much code it removes; a list of edits is split where the sizes balance.
     """
     return TreeEdit({node: lambda now: cst.RemoveFromParent()}, size)
 
 
 def replace_always(new: Replacement) -> Callable[[CurrentNode], Replacement]:
-    """Return a change that puts `new` in place of a node, whatever other edits did to it."""
+    """Return a change that puts `new` in place of a node; edits inside that node are lost."""
     return lambda now: new
 
 
@@ -193,14 +193,14 @@ def replace_expression(
 ) -> TreeEdit:
     """Return the edit that replaces `node` by the expression `text`.
 
-    `size` is as in `remove_node`.
+    `size` is how much code it removes; a list of edits is split where the sizes balance.
     """
     new = cst.parse_expression(text)
     return TreeEdit({node: lambda now: parenthesize(tree, node, new)}, size)
 
 
 def hoist(tree: SourceTree, node: cst.BaseExpression, child: cst.BaseExpression) -> TreeEdit:
-    """Return the edit that replaces `node` by its subexpression `child`."""
+    """Return the edit that replaces `node` by its subexpression `child`: `f(x)` by `x`."""
 
     def change(now: CurrentNode) -> Replacement:
         """Return `child` after the other edits, in parentheses if needed."""
@@ -243,7 +243,10 @@ _TIGHT = (
 
 
 def parenthesize(tree: SourceTree, old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `new`, in parentheses if they are needed in the place of `old`."""
+    """Return `new`, in parentheses if it needs them in the place of `old`.
+
+    In place of the `x` in `x.sum()`, `a + b` becomes `(a + b)`.
+    """
     if new.lpar or not isinstance(new, _LOOSE):
         return new
     parent = tree.parents[old]

@@ -20,7 +20,7 @@ Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
 def depth_of(tree: SourceTree, node: cst.CSTNode) -> int:
-    """Return the number of blocks around a statement."""
+    """Return the number of blocks around a statement; 0 at the top level."""
     return sum(isinstance(one, cst.IndentedBlock) for one in tree.ancestors(node))
 
 
@@ -30,9 +30,9 @@ def find_depth(tree: SourceTree) -> int:
 
 
 def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that removes the statements at depth `level`.
+    """Return a proposer that removes the statements inside `level` blocks; 0 is the top level.
 
-    Also the `else` and `finally` branches that contain them.
+    It also removes the `else` and `finally` branches that contain such statements.
     """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
@@ -59,7 +59,10 @@ def remove_statements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def bare_values(tree: SourceTree) -> list[TreeEdit]:
-    """Propose a part of a statement in place of it: its value, an index, an inner call."""
+    """Propose a part of a statement in place of the statement.
+
+    `f(x)` for `y = f(x)`, for `return f(x)` and for `g(f(x))`; `i + 1` for `y[i + 1] = x`.
+    """
     return [
         TreeEdit({node: replace_always(cst.Expr(part))})
         for node in tree.nodes_of_kind(cst.Assign, cst.AugAssign, cst.Return, cst.Expr)
@@ -69,7 +72,10 @@ def bare_values(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _parts_of(node: cst.BaseSmallStatement) -> Iterator[cst.BaseExpression]:
-    """Yield the value of an assignment or return, the index it assigns, the calls in a call."""
+    """Yield the expressions in a statement that could take its place.
+
+    `f(x)` in `y = f(x)`, `return f(x)` and `g(f(x))`; also `i` in `y[i] = x`.
+    """
     match node:
         case cst.Assign() | cst.AugAssign() | cst.Return(value=cst.BaseExpression()):
             assert node.value is not None
@@ -85,7 +91,10 @@ def _parts_of(node: cst.BaseSmallStatement) -> Iterator[cst.BaseExpression]:
 
 
 def remove_unexecuted(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer that removes the unexecuted statements of functions."""
+    """Return a proposer that removes statements of functions that an eager run did not execute.
+
+    `facts` is what the run showed; if it has no lines, nothing is proposed.
+    """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         """Propose the removal of each statement in a function that was not executed."""
@@ -103,7 +112,7 @@ def remove_unexecuted(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdi
 
 
 def unwrap_compounds(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the body of each compound statement, or one of its branches, in place of it."""
+    """Propose a compound statement's body or branch in place of it: `f()` for `if c: f()`."""
     return [edit for node in _compounds(tree) for edit in _bodies_of(tree, node)]
 
 
@@ -147,7 +156,7 @@ def unread_assignments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _names_read(function: ast.AST) -> set[str]:
-    """Return the names that are read in a node."""
+    """Return the names of the variables that the code inside an AST node reads."""
     return {
         node.id
         for node in ast.walk(function)
@@ -170,7 +179,7 @@ def _siblings_of(tree: SourceTree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
 
 
 def _remove_edit(tree: SourceTree, node: cst.CSTNode) -> TreeEdit:
-    """Return the edit that removes a statement; an `elif` goes with all branches after it."""
+    """Return the edit that removes a statement; if it is an `elif`, also the branches after it."""
     parent = tree.parents[node]
     if isinstance(parent, cst.If) and parent.orelse is node and isinstance(node, cst.If):
         return TreeEdit({node: lambda now: cst.RemoveFromParent()}, len(tree.code(node)))
@@ -204,7 +213,7 @@ def _bodies_of(tree: SourceTree, node: cst.CSTNode) -> Iterator[TreeEdit]:
 
 
 def _suite_of(node: cst.CSTNode) -> cst.BaseSuite:
-    """Return the body of a compound statement."""
+    """Return the body of a compound statement, such as `if` or `for`, or of an `else`."""
     assert isinstance(node, cst.If | cst.Else | cst.For | cst.While | cst.With | cst.Try)
     return node.body
 
@@ -216,9 +225,9 @@ def _orelse_of(node: cst.CSTNode) -> cst.If | cst.Else:
 
 
 def _flattened_body(node: cst.CSTNode) -> Replacement:
-    """Return the body of a compound statement, to replace the whole statement.
+    """Return the statements in a compound statement's body, to put in its place.
 
-    `break` and `continue` are left out.
+    `break` and `continue` are left out; `pass` is returned if nothing is left.
     """
     kept = [one for one in _suite_of(node).body if not _is_loop_exit(one)]
     return cst.FlattenSentinel(kept or [_pass_statement()])
@@ -236,7 +245,10 @@ def _pass_statement() -> cst.SimpleStatementLine:
 
 
 def _first_iteration(node: cst.CSTNode) -> Replacement:
-    """Return a loop's body, preceded by an assignment of the first element to its target."""
+    """Return a loop as its first iteration: `x = xs[0]; f(x)` for `for x in xs: f(x)`.
+
+    An `async for` is returned as it is.
+    """
     assert isinstance(node, cst.For)
     if node.asynchronous is not None:
         return node
@@ -247,7 +259,7 @@ def _first_iteration(node: cst.CSTNode) -> Replacement:
 
 
 def _first_element(iterable: cst.BaseExpression) -> cst.BaseExpression:
-    """Return an expression for the first element of an iterable."""
+    """Return an expression for the first element: `xs[0]` of `xs`, `0` of `range(3)`."""
     zero = cst.Integer("0")
     match iterable:
         case cst.Call(func=cst.Name("range"), args=args):
@@ -269,7 +281,7 @@ def _first_element(iterable: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _bound_with(node: cst.CSTNode) -> Replacement:
-    """Return the body of a `with`, preceded by an assignment for each `context as name` in it."""
+    """Return a `with` as plain statements: `x = f(); g(x)` for `with f() as x: g(x)`."""
     assert isinstance(node, cst.With)
     binds = [
         cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(item.asname.name)], item.item)])

@@ -17,7 +17,7 @@ _GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__clas
 
 @dataclass(frozen=True)
 class NameUse:
-    """A read of a variable, or of an attribute of `self`, in a statement."""
+    """A variable, or an attribute of `self`, that a statement reads."""
 
     name: str
     statement: ast.stmt
@@ -25,7 +25,7 @@ class NameUse:
 
 @dataclass(frozen=True)
 class NameUses:
-    """The names that a text reads, and those that it binds."""
+    """The variables that a text reads before it binds them, and its attributes: read, defined."""
 
     unbound: tuple[NameUse, ...]
     """Variables that are read before they are bound."""
@@ -45,7 +45,7 @@ class NameUses:
 
 
 def find_names(tree: ast.Module) -> NameUses:
-    """Return the names that a module reads, and those that it binds."""
+    """Return the variables that a module reads before it binds them, and its attributes."""
     walk = _NameCollector()
     module = _NameScope("module", None)
     for statement in tree.body:
@@ -56,7 +56,7 @@ def find_names(tree: ast.Module) -> NameUses:
 
 @dataclass(eq=False)
 class _NameScope:
-    """Bindings of names in a module, class, function or comprehension."""
+    """The names that a module, class, function or comprehension binds, and where it binds them."""
 
     kind: Literal["module", "class", "function", "comprehension"]
     parent: _NameScope | None
@@ -248,7 +248,7 @@ def _parameters_of(args: ast.arguments) -> list[ast.arg]:
 
 
 def _header_expressions(args: ast.arguments) -> list[ast.expr | None]:
-    """Return the defaults and annotations of parameters, which `def` evaluates."""
+    """Return the defaults and annotations of parameters: code that runs when `def` runs."""
     notes = [arg.annotation for arg in _parameters_of(args)]
     return [*args.defaults, *args.kw_defaults, *notes]
 
@@ -256,7 +256,7 @@ def _header_expressions(args: ast.arguments) -> list[ast.expr | None]:
 def _elements_of(
     node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
 ) -> list[ast.expr]:
-    """Return the element expressions of a comprehension."""
+    """Return the element expressions of a comprehension: [`k`, `v`] for `{k: v for …}`."""
     return [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
 
 
@@ -265,14 +265,14 @@ def _end_of(node: ast.AST) -> Point:
 
 
 def _module_scope(scope: _NameScope) -> _NameScope:
-    """Return the scope of the module that contains a scope."""
+    """Return the outermost scope around `scope`, which is that of its module."""
     while scope.parent is not None:
         scope = scope.parent
     return scope
 
 
 def _self_reads(tree: ast.Module) -> Iterator[NameUse]:
-    """Yield the reads of attributes of `self` in methods, with their innermost statement."""
+    """Yield each read of `self.name` in a method, with the innermost statement around it."""
     for kind in ast.walk(tree):
         if not isinstance(kind, ast.ClassDef):
             continue
@@ -284,7 +284,10 @@ def _self_reads(tree: ast.Module) -> Iterator[NameUse]:
 
 
 def _attribute_reads(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[NameUse]:
-    """Yield the reads in `node` of attributes of the variable `own`."""
+    """Yield each read of an attribute in `node`: `self.x`, if `own` is "self".
+
+    `statement` is the innermost statement around `node`.
+    """
     if (
         isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Load)
@@ -297,7 +300,10 @@ def _attribute_reads(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[N
 
 
 def _attributes_provided(tree: ast.Module) -> Iterator[str]:
-    """Yield the attributes that a text may bind: assigned, in class bodies, or named in strings."""
+    """Yield the attributes that a text may define.
+
+    They are `a` of `x.a = 1`, names bound in a class body, and strings, which `setattr` may get.
+    """
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(ctx=ast.Store()):
