@@ -14,7 +14,9 @@ After:
 It rewrites `if`, `elif` and `else`, early returns, conditional expressions, attributes as targets
 and several targets at once; `continue` and a bare `return`, where what they skip is the other way;
 tensors that a way changes in place: `best.copy_(y)` becomes `best.copy_(torch.where(t, y, best))`;
-and lists to which both ways append one value.
+lists to which both ways append one value; and lists to which one way appends, if later code only
+adds up, averages or counts what is in them: the other way appends zero, and a second list says
+which elements count.
 Tests may be joined by `and`, `or` and `not`, and may be `torch.equal`, `torch.allclose`,
 `t.item() > 0` or `bool(t)`.
 

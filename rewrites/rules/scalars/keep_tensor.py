@@ -61,7 +61,6 @@ from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
 from fullgraph.rewrites.transforms.scalars.indices import rewrite_index, rewrite_slice_bounds
-from fullgraph.rewrites.transforms.scalars.prefix_slices import only_index
 from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
 from fullgraph.rewrites.transforms.scalars.sequences import propagate_to_list
 from fullgraph.rewrites.transforms.scalars.uses import Uses
@@ -153,13 +152,12 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
 def _tensor_indices(site: Site) -> Iterator[cst.BaseExpression]:
     """Yield the single indices and the slice bounds at a site, which may be 0-d tensors."""
     for one in (site.node, *m.findall(site.node, m.Subscript() | m.Slice())):
-        index = only_index(one) if isinstance(one, cst.Subscript) else None
-        pieces = [one] if isinstance(one, cst.Slice) else []
-        if isinstance(one, cst.Subscript):
-            pieces = [part.slice for part in one.slice if isinstance(part.slice, cst.Slice)]
-        yield from (index,) if index is not None else ()
-        for piece in pieces:
-            yield from (bound for bound in (piece.lower, piece.upper) if bound is not None)
+        parts = [part.slice for part in one.slice] if isinstance(one, cst.Subscript) else [one]
+        for part in parts:
+            if isinstance(part, cst.Index):
+                yield part.value
+            elif isinstance(part, cst.Slice):
+                yield from (bound for bound in (part.lower, part.upper) if bound is not None)
 
 
 def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -> Number:

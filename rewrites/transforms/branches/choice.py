@@ -12,6 +12,7 @@ from fullgraph.rewrites.analysis import (
     Site,
     find_hazards,
     has_nan_free_gradient,
+    infer,
     may_raise,
     side_effect_of,
     torch_name,
@@ -61,6 +62,15 @@ class Choice:
         left, right = self.make_finite(one, True), self.make_finite(other, False)
         self.uses += 1
         return build_expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
+
+    def as_bool(self, when: bool) -> cst.BaseExpression:
+        """Return the condition, or its opposite if not `when`, as a boolean tensor."""
+        seen = infer(self.site, self.test)
+        is_bool = seen is not None and seen.dtypes == {"bool"}
+        forms = (
+            ("torch.ne({t}, 0)", "{t}") if when else ("torch.eq({t}, 0)", "torch.logical_not({t})")
+        )
+        return build_expression(forms[is_bool], t=self.test)
 
     def make_finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
         """Return `value`, edited so that no gradient becomes NaN where it is not selected.

@@ -46,6 +46,7 @@ from fullgraph.rewrites.transforms.branches.in_place import (
 )
 from fullgraph.rewrites.transforms.branches.output import writes_only
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
+from fullgraph.rewrites.transforms.branches.selected_list import find_selected_list
 
 Lines = list[cst.BaseStatement]
 Branch = TypeVar("Branch")
@@ -67,6 +68,8 @@ class WhereWriter:
     """Whether the branches may draw random numbers."""
     ahead: cst.BaseStatement | None = None
     """A line to insert before the statement that contains a conditional expression."""
+    elsewhere: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
+    """Edits outside of the branches."""
     output: list[cst.BaseStatement] = field(default_factory=list)
     """Statements of the branches that only print, log or warn; the rewrite leaves them out."""
 
@@ -148,9 +151,12 @@ class WhereWriter:
         keys = list(dict.fromkeys((*one.values, *other.values)))
         if RETURN in keys and not (RETURN in one.values and RETURN in other.values):
             raise NotApplicable("one way returns and the other goes on")
-        values = {}
+        values: dict[str, cst.BaseExpression] = {}
         used: tuple[list[cst.CSTNode], ...] = ([*one.local_lines], [*other.local_lines])
         for key in keys:
+            if key.endswith(APPEND) and not (key in one.values and key in other.values):
+                values |= self._select_appended(key, branches, choice, one, other, used)
+                continue
             a, b = (
                 when.values.get(key) or self.value_before(key, branches) for when in (one, other)
             )
@@ -167,6 +173,35 @@ class WhereWriter:
             for line in branch_values.local_lines
         ]
         return BranchValues(values, own)
+
+    def _select_appended(
+        self,
+        key: str,
+        branches: Branches,
+        choice: Choice,
+        one: BranchValues,
+        other: BranchValues,
+        used: tuple[list[cst.CSTNode], ...],
+    ) -> dict[str, cst.BaseExpression]:
+        """Return what to append, zero for the branch that appended nothing, and whether it counts.
+
+        `used` are the values of the two branches so far, to which it adds. Raises NotApplicable.
+        """
+        first = key in one.values
+        value = (one if first else other).values[key]
+        name = key.removesuffix(APPEND)
+        found = find_selected_list(self.site, branches, name, value)
+        used[not first].append(value)
+        choice.require_pure(value)
+        zero = cst.Integer("0")
+        values = {key: choice.select_stored(*((value, zero) if first else (zero, value)))}
+        if found.kept:
+            choice.uses += 1
+            values[f"{found.kept}{APPEND}"] = choice.as_bool(first)
+        self.elsewhere |= found.edits
+        if found.assumes:
+            self.assumes[found.assumes] = None
+        return values
 
     def unconditional_line(
         self, choice: Choice, line: cst.BaseStatement, when: bool
@@ -237,8 +272,6 @@ class WhereWriter:
 
         Raises NotApplicable if it has none.
         """
-        if key.endswith(APPEND):
-            raise NotApplicable(f"only one branch appends to `{key.removesuffix(APPEND)}`")
         if key.endswith(ITEM):
             raise NotApplicable(f"only one way sets `{key}`")
         if "." not in key and key not in names_bound_before(self.site.document, branches.node):

@@ -60,6 +60,7 @@ def rewrite_conditional(
     if found.gone is not None:
         made[found.gone] = cst.RemoveFromParent()
     if isinstance(writer, WhereWriter):
+        made |= writer.elsewhere
         if writer.output:
             writer.assumes["nobody needs this output from the compiled program"] = None
         rewrite = rewrite_assuming(made, why, writer.assumes, writer.tests)

@@ -35,7 +35,7 @@ def _function(body):
         ),
         (
             "out = []\nif x.sum() > 0:\n    out.append(x)\nreturn torch.stack([*out, x])",
-            "only one branch appends to `out`",
+            "needs the elements that are appended",
         ),
         (
             "out = []\nif x.sum() > 0:\n    out.append(x)\n    x = x + out[0]\nelse:\n"
@@ -245,3 +245,37 @@ def test_both_branches_append_to_a_list():
     outcome = rewritten(_function(before), _leaf(X))
     assert outcome.source == _function(after)
     outcome.check((_leaf(-X),), (_leaf(X * 4),))
+
+
+LISTS = [
+    (
+        "losses = []\nfor row in x.view(2, 2):\n    if row.sum() > 0:\n        continue\n"
+        "    losses.append(row.abs().sum())\nreturn torch.stack(losses).mean()",
+        "losses = []\nkept = []\nfor row in x.view(2, 2):\n    condition = row.sum() > 0\n"
+        "    losses.append(torch.where(condition, 0, row.abs().sum()))\n"
+        "    kept.append(torch.logical_not(condition))\n"
+        "return torch.stack(losses).sum() / torch.stack(kept).sum()",
+    ),
+    (
+        "out = []\nfor v in x:\n    if v > 0:\n        out.append(v * v)\n"
+        "return sum(out) / len(out)",
+        "out = []\nkept = []\nfor v in x:\n    condition = v > 0\n"
+        "    out.append(torch.where(condition, v * v, 0))\n    kept.append(condition)\n"
+        "return sum(out) / sum(kept)",
+    ),
+    (
+        "out = [  ]\nfor row in x.view(2, 2):\n    if row.sum() > 0:\n        out.append(row)\n"
+        "return sum(out) + x.sum()",
+        "out = [  ]\nfor row in x.view(2, 2):\n"
+        "    out.append(torch.where(row.sum() > 0, row, 0))\nreturn sum(out) + x.sum()",
+    ),
+]
+
+
+def test_lists_to_which_one_way_appends_are_added_up_or_averaged() -> None:
+    inputs = torch.tensor([1.0, 2.0, -3.0, -1.0], requires_grad=True)
+    sources = [_function(before) for before, _ in LISTS]
+    outcomes = rewritten_together(sources, [(inputs,)] * len(LISTS))
+    for outcome, (_, after) in zip(outcomes, LISTS, strict=True):
+        assert outcome.source == _function(after)
+        outcome.check((torch.tensor([-1.0, -2.0, 3.0, 1.0], requires_grad=True),))
