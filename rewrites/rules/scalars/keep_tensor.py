@@ -123,6 +123,8 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
 
     Dynamo would convert the 0-d tensor to a Python number.
     """
+    if _loops_over_indices(site):
+        return None
     for one in _tensor_indices(site):
         seen = site.observed(one)
         if seen is None or not seen.is_tensor or seen.shapes != {()}:
@@ -147,6 +149,21 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
             imports=tuple(dict.fromkeys(uses.imports)),
         )
     return None
+
+
+def _loops_over_indices(site: Site) -> bool:
+    """Return whether the site is in a loop over `m.nonzero()` or `t.unique()`.
+
+    The index is a number once the loop runs over all indices.
+    """
+    loops = [one for one in site.document.ancestors(site.node) if isinstance(one, cst.For)]
+    calls = [call for loop in loops for call in m.findall(loop.iter, m.Call())]
+    names = ("torch.unique", "torch.Tensor.unique")
+    return any(
+        parse_nonzero(site, call) is not None or site.callee_name(call) in names
+        for call in calls
+        if isinstance(call, cst.Call)
+    )
 
 
 def _tensor_indices(site: Site) -> Iterator[cst.BaseExpression]:
