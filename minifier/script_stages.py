@@ -223,7 +223,10 @@ def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
 
 
 def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
-    """Return the result of the reduction, with the script of `draft`; without a script for None."""
+    """Return the result of a reduction after the bisection `found`.
+
+    It has the script of `draft`, and no script if `draft` is None.
+    """
     counts = reduction.oracle.counts
     result = Minified(
         replace(found, calls=counts.calls, culprit=draft.culprit if draft else None),

@@ -84,11 +84,6 @@ def repeated(graph, counts):
     return nodes * 2
 
 
-def pair_distances(x):
-    i, j = torch.combinations(x).T
-    return (i - j).abs()
-
-
 class Mixture(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -100,6 +95,11 @@ class Mixture(torch.nn.Module):
             chosen = top == k
             y[chosen] = self.experts[k](x[chosen])
         return y
+
+
+def pair_distances(x):
+    i, j = torch.combinations(x).T
+    return (i - j).abs()
 
 
 PROGRAMS = (

@@ -167,7 +167,7 @@ def report(compiled: object) -> CompileReport:
 
 
 class CheckedBackend:
-    """Backend of torch.compile that checks each graph and picks its rung."""
+    """Backend of torch.compile that runs each graph on the highest rung that agrees with eager."""
 
     def __init__(
         self,

@@ -194,7 +194,7 @@ class _ImmutableItemsPart(parts.ItemsPart):
 
 
 class _ClassPart(parts.NamedPart):
-    """Class of an object."""
+    """The class of an object, as a part of it that a search through objects enters."""
 
     kind = "_class"
 

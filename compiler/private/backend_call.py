@@ -40,7 +40,10 @@ def find_backend(name: str) -> Callable[..., object] | None:
 
 
 def is_local_backend(name: str) -> bool:
-    """Return whether the backend `name` was registered by code other than torch or a package."""
+    """Return whether the running program itself registered the backend `name`.
+
+    False for torch's own backends, for those of installed packages, and for unknown names.
+    """
     from torch._dynamo.backends import registry
 
     function = find_backend(name)

@@ -85,8 +85,9 @@ def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
 class _RecordingInterpreter(RegionInterpreter):
     """FX interpreter that records the value of each node, and which calls write to memory.
 
-    `writes` are the writing calls that an earlier run found, with the storages that they wrote to.
-    Before each of them, the values in its memory are copied.
+    `writes` maps each writing call that an earlier run found to the storages that it wrote to.
+    Before such a call runs, the recorded values in those storages are copied: the record keeps what
+    they were when they were made.
     """
 
     def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[StorageId]]) -> None:

@@ -71,7 +71,7 @@ def issue(found: CheckedScript) -> str:
     if failure is None or check is None:
         return ""
     backend = backend_of(found.text) or failure.rung
-    stage = _name_stage(backend, found.outcomes, found.text)
+    stage = _name_stage(check, backend, found.outcomes, found.text)
     describe = [summarize(check, backend, found.text), stage]
     culprit = found.bisection.culprit
     if culprit is not None:
@@ -96,8 +96,9 @@ def subjects(text: str, backend: str, ran: ScriptRun | None = None) -> tuple[str
     names = (python_constructs(text) if backend == "eager" else ()) or operators(text)
     code = _user_code(ran.output) if ran is not None else ""
     names = tuple(n for n in names if is_transform(n) or n.rpartition(".")[2] in code) or names
-    where = " on inputs that share memory" if passes_views(text) else ""
-    where += " with a graph break" if "torch._dynamo.graph_break()" in text else ""
+    if names and passes_views(text):
+        names = (f"a function of inputs that share memory ({', '.join(names)})",)
+    where = " with a graph break" if "torch._dynamo.graph_break()" in text else ""
     return (*names[:-1], f"{names[-1]}{where}") if names else ()
 
 
@@ -237,7 +238,7 @@ def _place_of(text: str) -> str:
     return made[-1] if made and "compile" not in made[-1] else ""
 
 
-def _name_stage(backend: str, outcomes: Mapping[str, str], text: str) -> str:
+def _name_stage(check: ScriptCheck, backend: str, outcomes: Mapping[str, str], text: str) -> str:
     """Return a sentence on the stage in which the failure begins; "" if that is unclear.
 
     If the script passes with "eager" and fails with "aot_eager", it begins in AOTAutograd.
@@ -252,6 +253,8 @@ def _name_stage(backend: str, outcomes: Mapping[str, str], text: str) -> str:
         options = ", ".join([words_for(backend), *_other_options(text)])
         alone = f"It fails with `{options}` already, which runs {stage} alone."
         return alone if backend == "eager" else ""
+    if check.aspect == "stride" and backend == "inductor":
+        return f"The script passes with `{good[-1]}`, which runs the kernels that eager runs."
     return f"The script passes with `{good[-1]}`, so the failure begins in {stage}."
 
 

@@ -101,11 +101,11 @@ def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | 
     return None
 
 
-def _nested_where(np: str, call: cst.Call) -> cst.BaseExpression | Refusal | None:
+def _nested_where(np: str, call: cst.Call) -> cst.BaseExpression | Refusal:
     """Return `np.where(c, x, np.where(d, y, z))` for `np.select([c, d], [x, y], z)`.
 
     `np` is the name of NumPy in the file. The result is a refusal if the conditions or choices are
-    not list literals. It is never None.
+    not list literals.
     """
     match call.args:
         case [cst.Arg(value=cst.List() as tests), cst.Arg(value=cst.List() as values), *rest]:

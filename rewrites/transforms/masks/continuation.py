@@ -72,18 +72,18 @@ def copy_continuation(
     }
     return {
         **others,
-        **_move_to_else(site, line, rest),
+        **_move_to_other_branch(site, line, rest),
         line: cst.FlattenSentinel([*head, *copies]),
     }
 
 
-def _move_to_else(
+def _move_to_other_branch(
     site: Site, line: cst.BaseStatement, rest: tuple[cst.SimpleStatementLine, ...]
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that move `rest` to the end of the other branch, so that both return.
+    """Return the edits that move `rest` to the end of the branch that does not contain `line`.
 
-    The other branch is the one without `line`. {} if there is no `else`, or if the other branch
-    already ends with `return`, `raise`, `break` or `continue`.
+    `rest` are the statements after the `if`; with them both branches return. {} if there is no
+    `else`, or if the other branch already ends with `return`, `raise`, `break` or `continue`.
     """
     around = [one for one in site.document.ancestors(line) if isinstance(one, cst.If | cst.Else)]
     choice = around[0] if isinstance(around[0], cst.If) else site.document.parent(around[0])

@@ -54,17 +54,17 @@ def _observed_numbers(site: Site, node: cst.BaseExpression) -> set[object]:
     return {bare} if bare is not None else set(seen.values if seen is not None else ())
 
 
-def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
-    """Return whether a call combines only elements of the same selected row.
+def is_rowwise(site: Site, first: Read, operation: Operation, axis: int) -> bool:
+    """Return whether the call `operation` combines only elements of the same selected row.
 
     True for `x[m].softmax(-1)` if `x[m]` is 2-d. `axis` is the dimension of the call's input that
-    counts selected elements, and `first` the masked read. Raises NotApplicable if the `dim` of the
-    call would mean another dimension at full shape.
+    counts selected elements, and `first` the masked read, `x[m]`. Raises NotApplicable if the `dim`
+    of the call would mean another dimension at full shape.
     """
-    found = reduced_dimensions(made)
+    found = reduced_dimensions(operation)
     if found is None:
         return False
-    rest = other_dims(site, first, made.tensor) + (made.name == "unsqueeze")
+    rest = other_dims(site, first, operation.tensor) + (operation.name == "unsqueeze")
     count, rest = rest + 1, rest - axis
     absolute = [dim % count for dim in found]
     inner = all(dim > axis for dim in absolute) and rest > 0

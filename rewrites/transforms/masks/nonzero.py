@@ -134,9 +134,10 @@ def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Q
 def answer_question(
     question: Question | QuestionKind, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
-    """Return code that computes from the mask what `question` asks of the indices.
+    """Return code that computes from `mask` what the program asks of `mask.nonzero()`.
 
-    `dim` is the source of the dimension to search along, such as "1"; "" for the whole mask.
+    "mask.int().argmax()" for the first index, "mask.sum()" for their number. `dim` is the source of
+    the dimension to search along, such as "1"; "" for the whole mask.
     """
     asked = question.asked if isinstance(question, Question) else question
     match asked:

@@ -235,7 +235,7 @@ def test_a_custom_operator_is_named_by_what_it_does() -> None:
 def test_inputs_that_share_memory_are_named() -> None:
     text = "import torch\nx = torch.ones(2)\ny = x[1:]\ndef f(a, b): return a.exp()\nf(x, {})"
     assert tracker.subjects(text.format("y"), "aot_eager") == (
-        "Tensor.exp on inputs that share memory",
+        "a function of inputs that share memory (Tensor.exp)",
     )
     assert tracker.subjects(text.format("z"), "aot_eager") == ("Tensor.exp",)
 
