@@ -5,11 +5,11 @@
     python benchmarks/minify.py copysign_layout         # a report of `benchmarks/reports`
 
 An injected bug is one that Inductor's settings for tests put into a vision transformer. Torch's
-minifier works after AOTAutograd where Inductor or decompositions are at fault, and after Dynamo
-otherwise. For each: the number of oracle calls (candidates that were asked about), wall time of the
-whole process, lines of the repro without comments, and whether that file, alone in an empty folder,
-fails. Torch's goes its two ways: isolated (its default; each candidate in a process of its own)
-and, with --both, in process. Nothing else should run on the machine.
+minifier works after AOTAutograd where Inductor is at fault, and after Dynamo otherwise. For each:
+the number of oracle calls (candidates that were asked about), wall time of the whole process, lines
+of the repro without comments, and whether that file, alone in an empty folder, fails. Torch's goes
+its two ways: isolated (its default; each candidate in a process of its own) and, with --both, in
+process. Nothing else should run on the machine.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _torchs(case: str, limit: float, isolate: bool) -> Row:
     try:
         report = REPORTS.get(case)
         kind = report.kind if report is not None else case.partition("/")[2]
-        early = report is not None and report.rung in ("dynamo", "aot_eager")
+        early = report is not None and report.rung != "inductor"
         level = "4" if kind == "accuracy" else "2"
         environment = {
             "TORCHDYNAMO_REPRO_AFTER": "dynamo" if early else "aot",
