@@ -223,7 +223,7 @@ def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
 
 
 def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
-    """Return the result of a reduction after the bisection `found`.
+    """Return what a bisection and a reduction found, as one result.
 
     It has the script of `draft`, and no script if `draft` is None.
     """

@@ -194,7 +194,7 @@ class _ImmutableItemsPart(parts.ItemsPart):
 
 
 class _ClassPart(parts.NamedPart):
-    """The class of an object, as a part of it that a search through objects enters."""
+    """Step from an object to its class, in a search through an object graph."""
 
     kind = "_class"
 

@@ -49,7 +49,7 @@ def find_remedy(remedies: Iterable[Remedy], usage: Usage) -> tuple[Remedy, str] 
 
 
 def exits(*names: str) -> Callable[[Usage], object]:
-    """Return a predicate: whether `Usage.exit`, such as "break", is one of `names`."""
+    """Return a predicate: whether a usage decides a branch that ends in one of `names`: "break"."""
     return lambda usage: usage.exit in names
 
 

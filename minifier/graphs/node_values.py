@@ -85,9 +85,9 @@ def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
 class _RecordingInterpreter(RegionInterpreter):
     """FX interpreter that records the value of each node, and which calls write to memory.
 
-    `writes` maps each writing call that an earlier run found to the storages that it wrote to.
-    Before such a call runs, the recorded values in those storages are copied: the record keeps what
-    they were when they were made.
+    `writes` comes from an earlier run: it maps each writing call to the storages that it wrote to.
+    Before such a call runs, the recorded values in those storages are copied, so that the record
+    keeps them as they were before the write.
     """
 
     def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[StorageId]]) -> None:

@@ -82,8 +82,9 @@ def _move_to_other_branch(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that move `rest` to the end of the branch that does not contain `line`.
 
-    `rest` are the statements after the `if`; with them both branches return. {} if there is no
-    `else`, or if the other branch already ends with `return`, `raise`, `break` or `continue`.
+    `rest` are the statements after the `if`. After the move each branch ends by returning. {} if
+    there is no `else`, or if the other branch already ends with `return`, `raise`, `break` or
+    `continue`.
     """
     around = [one for one in site.document.ancestors(line) if isinstance(one, cst.If | cst.Else)]
     choice = around[0] if isinstance(around[0], cst.If) else site.document.parent(around[0])

@@ -57,9 +57,9 @@ def _observed_numbers(site: Site, node: cst.BaseExpression) -> set[object]:
 def is_rowwise(site: Site, first: Read, operation: Operation, axis: int) -> bool:
     """Return whether the call `operation` combines only elements of the same selected row.
 
-    True for `x[m].softmax(-1)` if `x[m]` is 2-d. `axis` is the dimension of the call's input that
-    counts selected elements, and `first` the masked read, `x[m]`. Raises NotApplicable if the `dim`
-    of the call would mean another dimension at full shape.
+    True for `x[m].softmax(-1)` if `x[m]` is 2-d: its rows are the selected ones. `first` is the
+    masked read, `x[m]`; `axis` is the dimension of the call's input along which these rows lie, 0
+    here. Raises NotApplicable if the `dim` of the call would mean another dimension at full shape.
     """
     found = reduced_dimensions(operation)
     if found is None:

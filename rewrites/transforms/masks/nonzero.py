@@ -136,8 +136,8 @@ def answer_question(
 ) -> cst.BaseExpression:
     """Return code that computes from `mask` what the program asks of `mask.nonzero()`.
 
-    "mask.int().argmax()" for the first index, "mask.sum()" for their number. `dim` is the source of
-    the dimension to search along, such as "1"; "" for the whole mask.
+    "mask.int().argmax()" for the first index, "mask.sum()" for the number of indices. `dim` is the
+    source of the dimension to search along, such as "1"; "" for the whole mask.
     """
     asked = question.asked if isinstance(question, Question) else question
     match asked:

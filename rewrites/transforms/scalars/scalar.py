@@ -57,11 +57,12 @@ def scalar_type_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] |
 def promoted_dtype(
     number: Number, others: Iterable[TensorSummary], divided: bool = False
 ) -> torch.dtype | None:
-    """Return the dtype to cast a 0-d tensor to that takes the place of the Python number `number`.
+    """Return the dtype to cast a 0-d tensor to if it replaces the Python number `number`.
 
-    With it, operations with the tensors `others` keep the dtype of their results. `divided` is True
-    for a division. For a 0-d `x` in float32, `x * 0.5` is float32, but `x * n` with a 0-d `n` in
-    float64 needs a cast of `n`. None if no cast is needed. Raises NotApplicable if no dtype fits.
+    After the cast, operations with the tensors `others` give the dtypes that they gave before: for
+    `x` in float32, `x * 0.5` is float32, but `x * n` with a 0-d `n` in float64 needs a cast of `n`.
+    `divided` is True for a division. None if no cast is needed. Raises NotApplicable if no dtype
+    fits.
     """
     needed: set[torch.dtype | None] = set()
     for other in others:
