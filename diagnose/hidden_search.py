@@ -74,7 +74,9 @@ def search_hidden(
 
 
 def _combine_stops(earlier: str, later: str) -> str:
-    """Return why the searches of two modes, taken together, stopped.
+    """Return why two searches for hidden causes, taken together, stopped.
+
+    One ran in default mode, and then one with `fullgraph=True`.
 
     If a limit stopped the earlier search, return that limit: "rounds" or "seconds". Otherwise
     return `later`, the reason of the later search.

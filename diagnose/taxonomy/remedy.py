@@ -49,7 +49,11 @@ def find_remedy(remedies: Iterable[Remedy], usage: Usage) -> tuple[Remedy, str] 
 
 
 def exits(*names: str) -> Callable[[Usage], object]:
-    """Return a predicate: whether a usage decides a branch that ends in one of `names`: "break"."""
+    """Return a predicate on the usage of a value.
+
+    It is true if the value decides a branch that ends with one of the statements `names`: "break",
+    "return".
+    """
     return lambda usage: usage.exit in names
 
 

@@ -83,17 +83,19 @@ def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
 
 
 class _RecordingInterpreter(RegionInterpreter):
-    """FX interpreter that records the value of each node, and which calls write to memory.
+    """FX interpreter that records the value of each node, used for up to two runs of a graph.
 
-    `writes` comes from an earlier run: it maps each writing call to the storages that it wrote to.
-    Before such a call runs, the recorded values in those storages are copied, so that the record
-    keeps them as they were before the write.
+    The first run finds which calls write to memory (`writes`). If there are any, a second one gets
+    them as `known_writes`, and copies the recorded values that such a call is about to overwrite.
     """
 
-    def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[StorageId]]) -> None:
+    def __init__(
+        self, module: GraphModule, known_writes: Mapping[Node, frozenset[StorageId]]
+    ) -> None:
         super().__init__(module)
         self.writes: dict[Node, frozenset[StorageId]] = {}
-        self._known = writes
+        """The storages that each writing call of this run wrote to."""
+        self._known = known_writes
         self._values: dict[Node, object] = {}
         self._storages: dict[Node, frozenset[StorageId]] = {}
         self._versions: dict[Node, list[tuple[int, object]]] = {}

@@ -59,7 +59,8 @@ def is_rowwise(site: Site, first: Read, operation: Operation, axis: int) -> bool
 
     True for `x[m].softmax(-1)` if `x[m]` is 2-d: its rows are the selected ones. `first` is the
     masked read, `x[m]`; `axis` is the dimension of the call's input along which these rows lie, 0
-    here. Raises NotApplicable if the `dim` of the call would mean another dimension at full shape.
+    here. Raises NotApplicable for a `dim` that would be another dimension without the mask, such as
+    `x[m].softmax(1)` if `m` is 2-d: write it negative.
     """
     found = reduced_dimensions(operation)
     if found is None:

@@ -59,10 +59,10 @@ def promoted_dtype(
 ) -> torch.dtype | None:
     """Return the dtype to cast a 0-d tensor to if it replaces the Python number `number`.
 
-    After the cast, operations with the tensors `others` give the dtypes that they gave before: for
-    `x` in float32, `x * 0.5` is float32, but `x * n` with a 0-d `n` in float64 needs a cast of `n`.
-    `divided` is True for a division. None if no cast is needed. Raises NotApplicable if no dtype
-    fits.
+    After the cast, operations with the tensors `others` give the dtypes that they gave with the
+    number: an int64 tensor times a float gives float32, so a 0-d float64 must be cast to float32.
+    `divided` is True for `/`, which gives floats even for integers. None if no cast is needed.
+    Raises NotApplicable if no single dtype fits.
     """
     needed: set[torch.dtype | None] = set()
     for other in others:
