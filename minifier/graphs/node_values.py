@@ -83,10 +83,11 @@ def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
 
 
 class _RecordingInterpreter(RegionInterpreter):
-    """FX interpreter that records the value of each node, used for up to two runs of a graph.
+    """FX interpreter that records the value of each node in one run of a graph.
 
-    The first run finds which calls write to memory (`writes`). If there are any, a second one gets
-    them as `known_writes`, and copies the recorded values that such a call is about to overwrite.
+    `writes` are the calls that the run saw write to memory. If there are any, another interpreter
+    runs the graph again, with these calls as `known_writes`: it copies the recorded values that
+    such a call is about to overwrite.
     """
 
     def __init__(

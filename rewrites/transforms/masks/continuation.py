@@ -80,11 +80,12 @@ def copy_continuation(
 def _move_to_other_branch(
     site: Site, line: cst.BaseStatement, rest: tuple[cst.SimpleStatementLine, ...]
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that move `rest` to the end of one branch of the `if` around `line`.
+    """Return the edits that move `rest` to the end of the branch that does not contain `line`.
 
-    `rest` are the statements after the `if`; the branch with `line` gets a copy of them from the
-    caller, and the other one gets them here. {} if there is no `else`, or if the other branch
-    already ends with `return`, `raise`, `break` or `continue`.
+    `rest` are the statements after the `if` around `line`. They are wanted in both branches: the
+    caller copies them to the branch with `line`, and this function moves them to the other. {} if
+    there is no `else`, or if the other branch already ends with `return`, `raise`, `break` or
+    `continue`.
     """
     around = [one for one in site.document.ancestors(line) if isinstance(one, cst.If | cst.Else)]
     choice = around[0] if isinstance(around[0], cst.If) else site.document.parent(around[0])

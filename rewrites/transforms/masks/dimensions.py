@@ -58,9 +58,9 @@ def is_rowwise(site: Site, first: Read, operation: Operation, axis: int) -> bool
     """Return whether the call `operation` combines only elements of the same selected row.
 
     True for `x[m].softmax(-1)` if `x[m]` is 2-d: its rows are the selected ones. `first` is the
-    masked read, `x[m]`; `axis` is the dimension of the call's input along which these rows lie, 0
-    here. Raises NotApplicable for a `dim` that would be another dimension without the mask, such as
-    `x[m].softmax(1)` if `m` is 2-d: write it negative.
+    masked read, `x[m]`; `axis` is the dimension of the call's input that counts these rows, 0 here.
+    Raises NotApplicable if `dim` names another dimension of `x` than of `x[m]`: in
+    `x[m].softmax(1)` with a 2-d `m`, dimension 1 of `x[m]` is dimension 2 of `x`.
     """
     found = reduced_dimensions(operation)
     if found is None:
