@@ -21,13 +21,10 @@ from fullgraph.rewrites.transforms.branches.assignments import (
     statements_of,
     values_assigned,
 )
+from fullgraph.rewrites.transforms.branches.block_lines import Lines, lost_comments
 from fullgraph.rewrites.transforms.branches.branches import last_line
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
-from fullgraph.rewrites.transforms.branches.use_where import (
-    Lines,
-    WhereWriter,
-    lost_comments,
-)
+from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 

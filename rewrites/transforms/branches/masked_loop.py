@@ -32,6 +32,7 @@ from fullgraph.rewrites.source import (
 )
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
+from fullgraph.rewrites.transforms.branches.block_lines import guard_with, lost_comments
 from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.in_place import (
     conditional_statement,
@@ -40,7 +41,6 @@ from fullgraph.rewrites.transforms.branches.in_place import (
     parse_assignment,
 )
 from fullgraph.rewrites.transforms.branches.predicate import predicate_of
-from fullgraph.rewrites.transforms.branches.use_where import guard_with, lost_comments
 
 _CONCATENATIONS = word_set("cat column_stack concat concatenate dstack hstack row_stack vstack")
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue

@@ -26,15 +26,10 @@ from fullgraph.rewrites.transforms.branches.assignments import (
     statements_of,
     values_assigned,
 )
+from fullgraph.rewrites.transforms.branches.block_lines import Lines, guard_with, lost_comments
 from fullgraph.rewrites.transforms.branches.branches import Branches
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
-from fullgraph.rewrites.transforms.branches.use_where import (
-    Lines,
-    WhereWriter,
-    guard_with,
-    lost_comments,
-    order_branches,
-)
+from fullgraph.rewrites.transforms.branches.use_where import WhereWriter, order_branches
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 

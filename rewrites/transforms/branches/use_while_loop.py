@@ -23,9 +23,9 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import build_expression, build_statement, replace_nodes
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
+from fullgraph.rewrites.transforms.branches.block_lines import lost_comments
 from fullgraph.rewrites.transforms.branches.predicate import predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import last_assigned, separate_functions
-from fullgraph.rewrites.transforms.branches.use_where import lost_comments
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 

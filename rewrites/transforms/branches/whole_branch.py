@@ -14,6 +14,7 @@ from fullgraph.rewrites.source import Replacement, leading_lines, replace_nodes
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.assignments import statements_of
+from fullgraph.rewrites.transforms.branches.block_lines import lost_comments, replacement_of_if
 from fullgraph.rewrites.transforms.branches.branches import (
     Branches,
     find_branches,
@@ -23,11 +24,7 @@ from fullgraph.rewrites.transforms.branches.branches import (
 from fullgraph.rewrites.transforms.branches.output import keep_output
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
-from fullgraph.rewrites.transforms.branches.use_where import (
-    WhereWriter,
-    lost_comments,
-    replacement_of_if,
-)
+from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 
 Node = cst.If | cst.IfExp
 
