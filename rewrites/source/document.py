@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
+import libcst.matchers as m
 from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor
 from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
@@ -144,10 +145,19 @@ class Document:
 
     def unused_name(self, stem: str) -> str:
         """Return a name that the file does not use: `stem`, `stem_2`, …"""
-        name, number = stem, 2
-        while name in self._names:
-            name, number = f"{stem}_{number}", number + 1
-        return name
+        return _free_name(self._names, stem)
+
+    def unused_local(self, node: cst.CSTNode, *stems: str) -> str:
+        """Return a name for a variable of the function around `node`: the first stem that is free.
+
+        If none is, the first one with a number: `mask_2`.
+        """
+        functions = [one for one in self.ancestors(node) if isinstance(one, cst.FunctionDef)]
+        if not functions:
+            return self.unused_name(stems[0])
+        inside = m.findall(functions[-1], m.Name())
+        taken = self._top_names | {cst.ensure_type(one, cst.Name).value for one in inside}
+        return next((one for one in stems if one not in taken), _free_name(taken, stems[0]))
 
     # Edits.
 
@@ -251,6 +261,13 @@ class Document:
     def _names(self) -> frozenset[str]:
         return frozenset(node.value for node in self.ranges if isinstance(node, cst.Name))
 
+    @functools.cached_property
+    def _top_names(self) -> frozenset[str]:
+        """Names that are mentioned outside of functions, and those that imports bind."""
+        names = [node for node in self.ranges if isinstance(node, cst.Name)]
+        outside = {node.value for node in names if self.function(node) is None}
+        return frozenset(outside | self.imports.keys())
+
     def _byte_offset(self, line: int, column: int) -> int:
         """Return the UTF-8 bytes before a column that counts characters."""
         text = self._lines[line - 1]
@@ -263,6 +280,14 @@ _PLACES = (
     cst.BaseStatement,
     cst.Comma,
 )
+
+
+def _free_name(taken: Collection[str], stem: str) -> str:
+    """Return the first of `stem`, `stem_2`, … that is not in `taken`."""
+    name, number = stem, 2
+    while name in taken:
+        name, number = f"{stem}_{number}", number + 1
+    return name
 
 
 def dotted_name(node: cst.CSTNode) -> str:

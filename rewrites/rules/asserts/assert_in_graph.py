@@ -14,7 +14,7 @@ After:
 
     assert ~torch.isnan(h).any(), "NaN"
     if torch.compiler.is_compiling():
-        torch._assert_async(~torch.isnan(h).any(), "NaN in ...")
+        assert ~torch.isnan(h).any(), "NaN in ..."
     elif torch.isnan(h).any():
         raise ValueError(f"NaN in {h}")
 
@@ -34,7 +34,7 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.asserts.outline_check import CHECKED
-from fullgraph.rewrites.source import build_expression, string_literal
+from fullgraph.rewrites.source import build_expression, build_statement, string_literal
 from fullgraph.rewrites.transforms.outline import (
     find_outlined_statement,
     is_check_statement,
@@ -42,6 +42,14 @@ from fullgraph.rewrites.transforms.outline import (
     strip_item,
 )
 
+_OPPOSITE: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
+    cst.LessThan: cst.GreaterThanEqual,
+    cst.LessThanEqual: cst.GreaterThan,
+    cst.GreaterThan: cst.LessThanEqual,
+    cst.GreaterThanEqual: cst.LessThan,
+    cst.Equal: cst.NotEqual,
+    cst.NotEqual: cst.Equal,
+}
 _UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
 
 
@@ -79,7 +87,7 @@ def _rewrite_assertion(
     inside = cst.IndentedBlock([line.with_changes(leading_lines=())])
     new = cst.If(
         _is_compiling_call(site),
-        cst.IndentedBlock([_assert_async_line(site, holds, message)]),
+        cst.IndentedBlock([_assertion_line(holds, message)]),
         cst.Else(inside),
         leading_lines=line.leading_lines,
     )
@@ -107,7 +115,7 @@ def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
     message = _constant_text(arguments[0].value if arguments else None) or kind
     new = cst.If(
         _is_compiling_call(site),
-        cst.IndentedBlock([_assert_async_line(site, holds, message)]),
+        cst.IndentedBlock([_assertion_line(holds, message)]),
         statement.with_changes(leading_lines=()),
         leading_lines=statement.leading_lines,
     )
@@ -138,17 +146,13 @@ def _is_compiling_call(site: Site) -> cst.BaseExpression:
     return build_expression(f"{torch}.compiler.is_compiling()")
 
 
-def _assert_async_line(
-    site: Site, holds: cst.BaseExpression, message: str
-) -> cst.SimpleStatementLine:
-    """Return the statement `torch._assert_async(holds, "message")`.
+def _assertion_line(holds: cst.BaseExpression, message: str) -> cst.SimpleStatementLine:
+    """Return the statement `assert holds, "message"`, which torch.compile keeps in the graph.
 
     `holds` is an expression for a 0-d tensor: whether the assertion holds.
     """
-    torch = site.document.imported_name("torch") or "torch"
-    text = string_literal(message)
-    call = build_expression(f"{torch}._assert_async({{holds}}, {{text}})", holds=holds, text=text)
-    return cst.SimpleStatementLine([cst.Expr(call)])
+    line = build_statement("assert {holds}, {text}", holds=holds, text=string_literal(message))
+    return cst.ensure_type(line, cst.SimpleStatementLine)
 
 
 def _constant_text(message: cst.BaseExpression | None) -> str:
@@ -197,7 +201,26 @@ def _tensor_condition(
     tensor, is_bool = found
     if not negated:
         return tensor if is_bool else build_expression("{t} != 0", t=tensor)
+    if (opposite := _opposite_comparison(site, tensor)) is not None:
+        return opposite
     return build_expression("~{t}" if is_bool else "{t} == 0", t=tensor)
+
+
+def _opposite_comparison(site: Site, test: cst.BaseExpression) -> cst.Comparison | None:
+    """Return `a < b` for `a >= b` between integers; None for others, which may be NaN."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    (target,) = test.comparisons
+    opposite = _OPPOSITE.get(type(target.operator))
+    for side in (test.left, target.comparator):
+        if isinstance(side, cst.Integer):
+            continue
+        seen = site.observed(side)
+        if seen is None or "float" in seen.types or any(t.is_float for t in seen.tensors):
+            return None
+    if opposite is None:
+        return None
+    return test.with_changes(comparisons=[target.with_changes(operator=opposite())])
 
 
 def _tensor_of_condition(

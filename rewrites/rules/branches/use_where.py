@@ -59,7 +59,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
     def edits(node: Node, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
         """Return the edits that replace an `if` by `torch.where`."""
-        selection.choice(condition).require_pure(condition.tensor)
+        test = selection.choice(condition)
+        test.random = True  # it is worked out once, before both ways
+        test.require_pure(condition.tensor)
         return edits_for_branch(selection, node, condition)
 
     return rewrite_conditional(site, selection, _WHY, edits)

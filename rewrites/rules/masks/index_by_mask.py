@@ -87,7 +87,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         else:
             target = assign.targets[0].target
             name = (
-                target.value if isinstance(target, cst.Name) else site.document.unused_name("mask")
+                target.value
+                if isinstance(target, cst.Name)
+                else site.document.unused_local(site.node, "mask", "keep", "selected")
             )
             made = build_statement("{name} = {mask}", name=name, mask=mask)
             assert isinstance(made, cst.SimpleStatementLine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     Hazard,
@@ -47,10 +48,46 @@ class Choice:
         """
         if one.deep_equals(other):
             return one
+        if (selected := self._already_selected(one, other)) is not None:
+            return selected
         if parts := self._parts(one, other):
             return replace_nodes(one, parts)
         self.agreement.check_pair(one, other)
         return self.select_stored(one, other)
+
+    def _already_selected(
+        self, one: cst.BaseExpression, other: cst.BaseExpression
+    ) -> cst.BaseExpression | None:
+        """Return `torch.where(m, x, y)` if the choice by `m.any()` is between it and `y`, or None.
+
+        Where `m` is true nowhere, it is `y` itself.
+        """
+        test: cst.CSTNode = self.test
+        while m.matches(test, m.UnaryOperation(operator=m.BitInvert())):
+            test = cst.ensure_type(test, cst.UnaryOperation).expression
+            one, other = other, one
+        found = m.extract(
+            test,
+            m.Call(func=m.Attribute(m.SaveMatchedNode(m.Name(), "mask"), m.Name("any")), args=[]),
+        )
+        match one:
+            case cst.Call(args=[cst.Arg(value=chosen), cst.Arg(), cst.Arg(value=kept)]):
+                pass
+            case _:
+                return None
+        if found is None or torch_name(self.site, one) != "where" or not kept.deep_equals(other):
+            return None
+        mask = chosen.value if isinstance(chosen, cst.Subscript) else chosen
+        plain = not isinstance(chosen, cst.Subscript) or all(
+            m.matches(
+                part,
+                m.SubscriptElement(m.Index(m.Name("None") | m.Ellipsis()) | m.Slice(None, None)),
+            )
+            for part in chosen.slice
+        )
+        name = found["mask"]
+        same = isinstance(name, cst.Name) and mask.deep_equals(name.with_changes(lpar=(), rpar=()))
+        return one if plain and same else None
 
     def select_stored(
         self, one: cst.BaseExpression, other: cst.BaseExpression

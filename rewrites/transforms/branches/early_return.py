@@ -104,7 +104,7 @@ def select_return(
     if names_read(early) & changed:
         if early not in walk(value):
             raise NotApplicable("what is returned early is used again later")
-        name = site.document.unused_name("early")
+        name = site.document.unused_local(node, "early")
         lines.append(build_statement("{n} = {v}", n=name, v=early))
         names[early] = cst.Name(name)
     selection.tests.append(node.test)
@@ -112,7 +112,7 @@ def select_return(
         return _rewrite_guarded(node, condition, after, value, choice.uses, lines)
     plain = isinstance(choice.test, cst.Name) and choice.test.value not in changed
     if not plain and (choice.uses > 1 or after.statements):
-        name = site.document.unused_name("condition")
+        name = site.document.unused_local(node, "condition")
         names[choice.test] = cst.Name(name)
         lines = [replace_nodes(line, {choice.test: names[choice.test]}) for line in lines]
         lines.insert(0, build_statement("{c} = {t}", c=name, t=choice.test))

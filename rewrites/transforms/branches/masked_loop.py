@@ -64,7 +64,7 @@ class MaskedLoop:
         """Return the edits of the loop and of the `return` after it. Raises NotApplicable."""
         site, document = self.site, self.site.document
         loop = self._masked_loop()
-        done = document.unused_name("done")
+        done = document.unused_local(self.site.node, "done")
         condition = predicate_of(site, self.node.test)
         if condition is None:
             raise NotApplicable("no tensor decides its test")
@@ -109,7 +109,7 @@ class MaskedLoop:
         *first, _ = split_statements(self.node.body)
         if not first:
             return [build_statement(f"{done} = {done} | {{t}}", t=test)]
-        leaving = self.site.document.unused_name("leaving")
+        leaving = self.site.document.unused_local(self.site.node, "leaving")
         choice = Choice(self.site, cst.Name(leaving), Agreement(self.site, self.assumes))
 
         def old(path: str, value: cst.BaseExpression) -> cst.BaseExpression:
@@ -163,7 +163,7 @@ class MaskedLoop:
         if names_read(value) & set(names_bound(*after.statements)):
             if value not in walk(new):
                 raise NotApplicable("what is returned early is used again later")
-            kept = self.site.document.unused_name("early")
+            kept = self.site.document.unused_local(self.site.node, "early")
             lines.append(build_statement(f"{kept} = {{v}}", v=value))
             new = replace_nodes(new, {value: cst.Name(kept)})
         return lines, {**edits, after.line: after.line.with_changes(body=[cst.Return(new)])}
@@ -226,7 +226,7 @@ class MaskedLoop:
         self.unset[path] = None
         if not self._surely_iterates(loop):
             self.assumes[f"the loop that sets `{path}` runs at least once"] = None
-        new = site.document.unused_name(f"new_{path}")
+        new = site.document.unused_local(site.node, f"new_{path}")
         choice.agreement.check_pair(value, value)
         value = choice.make_finite(value, False)
         kept = build_expression(

@@ -53,7 +53,7 @@ def find_selected_list(
     empty = m.SimpleStatementLine([m.Assign([m.AssignTarget()], m.List([]))])
     if line is None or not m.matches(line, empty):
         raise NotApplicable(f"only one branch appends to `{name}`")
-    kept = site.document.unused_name("kept")
+    kept = site.document.unused_local(branches.node, "kept")
     edits: dict[cst.CSTNode, Replacement] = {}
     for use in uses:
         if use is not made[0]:

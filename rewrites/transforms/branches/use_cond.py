@@ -110,7 +110,10 @@ class CondWriter:
             return [_bind_result(names, self._cond_call(condition, *lambdas))]
         operands = sorted({n for branch in (one, other) for n in _names_rebound(branch)})
         functions = [self._branch_function(branches, names, branch) for branch in (one, other)]
-        fresh_names = [self.site.document.unused_name(stem) for stem in ("if_true", "if_false")]
+        fresh_names = [
+            self.site.document.unused_local(self.site.node, stem)
+            for stem in ("if_true", "if_false")
+        ]
         made: Lines = []
         for called, (body, _) in zip(fresh_names, functions, strict=True):
             header = build_statement(f"def {called}({', '.join(operands)}):\n    pass\n")

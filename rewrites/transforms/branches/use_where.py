@@ -83,7 +83,7 @@ class WhereWriter:
         if choice.uses > 1:
             if condition.guard is not None:
                 raise NotApplicable("the test would have to be written several times")
-            name = cst.Name(self.site.document.unused_name("condition"))
+            name = cst.Name(self.site.document.unused_local(self.site.node, "condition"))
             self.ahead = build_statement("{c} = {t}", c=name, t=choice.test)
             made = replace_nodes(made, {choice.test: name})
         if condition.guard is None:
@@ -248,7 +248,7 @@ class WhereWriter:
         named = isinstance(choice.test, cst.Name) and not changes
         if named or (choice.uses < 2 and not (changes and len(lines) > 1)):
             return lines
-        condition = self.site.document.unused_name("condition")
+        condition = self.site.document.unused_local(self.site.node, "condition")
         edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}
         copied = changes and not is_new_tensor(self.site, choice.test)  # it may be what is changed
         template = "{c} = {t}.clone()" if copied else "{c} = {t}"

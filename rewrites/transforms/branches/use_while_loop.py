@@ -62,7 +62,10 @@ class WhileLoopWriter:
             )
             lines = [build_statement(f"{target} = {{call}}", call=call)]
         else:
-            going, step = (self.site.document.unused_name(stem) for stem in ("unfinished", "step"))
+            going, step = (
+                self.site.document.unused_local(self.site.node, stem)
+                for stem in ("unfinished", "step")
+            )
             parts = {f"v{i}": value for i, value in enumerate(results)}
             returned = ", ".join(f"{{{part}}}" for part in parts) + comma
             function = build_statement(f"def {step}({names}):\n    pass\n")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import Definitions, Site, is_new_tensor
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.operators import parse_operation
 from fullgraph.rewrites.transforms.masks.reads import find_read
 
+_LIKE = ("expand_as", "view_as", "reshape_as", "type_as")
+"""Methods that take only the shape or the dtype of their argument."""
 _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 
 
@@ -83,7 +86,10 @@ def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
             )
         case cst.Arg():
             call = document.parent(parent)
-            return not (isinstance(call, cst.Call) and _leaves_no_alias(site, call))
+            if not isinstance(call, cst.Call):
+                return True
+            like = m.matches(call.func, m.Attribute(attr=m.MatchIfTrue(lambda a: a.value in _LIKE)))
+            return not (like or _leaves_no_alias(site, call))
         case cst.Subscript() if parent.value is use:
             outer = document.parent(parent)
             if isinstance(outer, cst.AssignTarget | cst.AugAssign | cst.BinaryOperation):

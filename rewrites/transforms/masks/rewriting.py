@@ -77,7 +77,7 @@ def _rewrite_with_fill(
             raise NotApplicable("the mask cannot be given a name before it is used")
         named = _can_insert_before(flow, place)
     if named:
-        name = flow.site.document.unused_name("mask")
+        name = flow.site.document.unused_local(place, "mask", "keep", "selected")
         text = FullShapeWriter(flow, cst.Name(name), fill)
         written = SinkWriter(flow, text)
         edits = _parenthesize_edits(flow, written.edits())
