@@ -31,14 +31,14 @@ def test_left_alone(body):
         (
             'assert not torch.isnan(x).any(), f"{self}: NaN"  # never',
             "if torch.compiler.is_compiling():\n"
-            '            torch._assert_async(~torch.isnan(x).any(), "...: NaN")\n'
+            '            assert ~torch.isnan(x).any(), "...: NaN"\n'
             "        else:\n"
             '            assert not torch.isnan(x).any(), f"{self}: NaN"  # never',
         ),
         (
             'if torch.isnan(x).any():  # never\n            raise  ValueError("NaN", self)',
             "if torch.compiler.is_compiling():\n"
-            '            torch._assert_async(~torch.isnan(x).any(), "NaN")\n'
+            '            assert ~torch.isnan(x).any(), "NaN"\n'
             "        elif torch.isnan(x).any():  # never\n"
             '            raise  ValueError("NaN", self)',
         ),
@@ -50,7 +50,7 @@ def test_left_alone(body):
         (
             "if x.isnan().any() or x.sum().item()<0:\n            raise KeyError(self)",
             "if torch.compiler.is_compiling():\n"
-            '            torch._assert_async(~x.isnan().any() & ~(x.sum()<0), "...")\n'
+            '            assert ~x.isnan().any() & ~(x.sum()<0), "..."\n'
             "        elif x.isnan().any() or x.sum().item()<0:\n            raise KeyError(self)",
         ),
     ],

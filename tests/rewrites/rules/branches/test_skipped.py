@@ -82,6 +82,15 @@ FIXED = [
         "return x",
         "for i in range(3):\n    # enough\n    x = torch.where(x.sum() > i, x, x + 1)\nreturn x",
     ),
+    (
+        "for i in range(2):\n    m = x > i\n    if ~m.any():\n        continue\n"
+        "    x = torch.where(m, x * 2, x)\nreturn x",
+        "for i in range(2):\n    m = x > i\n    x = torch.where(m, x * 2, x)\nreturn x",
+    ),
+    (
+        "if torch.rand(1) < 0.5:\n    x = x.flip(-1)\nreturn x",
+        "x = torch.where(torch.rand(1).reshape(()) < 0.5, x.flip(-1), x)\nreturn x",
+    ),
 ]
 
 
