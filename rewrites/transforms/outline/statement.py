@@ -8,6 +8,7 @@ still runs the statement.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,22 +165,39 @@ def _conditions_of(statement: cst.CSTNode) -> list[cst.BaseExpression]:
 def _operator_name(site: Site, statement: Statement, accepts: StatementPredicate, stem: str) -> str:
     """Return an unused name for the operator: "_report_forward" for stem "report" in `forward`.
 
-    Other statements that `accepts` takes get other names, if their functions have the same name.
+    Other statements that `accepts` takes get other names, if their functions have the same name:
+    "_report_encoder" in the class `Encoder`, if another class has one in its `forward` too.
     """
     document = site.document
     function = document.function_name(statement)
-    lines = {
-        document.position(_widen_to_ifs(site, _chain_head(document, one), accepts)).line
+    alike = [
+        one
         for one in document.ranges
         if isinstance(one, cst.SimpleStatementLine | cst.If)
         and document.function_name(one) == function
         and accepts(site, one)
         and not _is_nested(document, one, statement)
+    ]
+    owner = _class_around(document, statement)
+    same = [one for one in alike if _class_around(document, one) is owner]
+    base = function.strip("_")
+    if owner is not None and len(same) < len(alike):
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", owner.name.value).lower()
+        base = words if function == "forward" else f"{words}_{base}"
+    lines = {
+        document.position(_widen_to_ifs(site, _chain_head(document, one), accepts)).line
+        for one in same
     }
     number = sorted(lines).index(document.position(statement).line) + 1
-    names = [f"_{stem}_{function.strip('_')}{f'_{n}' if n > 1 else ''}" for n in range(1, 999)]
+    names = [f"_{stem}_{base}{f'_{n}' if n > 1 else ''}" for n in range(1, 999)]
     used = [n for n, name in enumerate(names[:99], 1) if document.unused_name(name) != name]
     return names[max(used, default=0) + number - 1]
+
+
+def _class_around(document: Document, node: cst.CSTNode) -> cst.ClassDef | None:
+    """Return the innermost class around a node; None outside of classes."""
+    around = document.ancestors(node)
+    return next((one for one in around if isinstance(one, cst.ClassDef)), None)
 
 
 def _is_nested(document: Document, one: cst.CSTNode, other: cst.CSTNode) -> bool:
