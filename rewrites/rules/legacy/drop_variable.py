@@ -14,7 +14,8 @@ After:
 
 The wrapper cuts the tensor off from autograd, and `.detach()` takes its place wherever the tensor
 may ask for a gradient. Tensors that the same function makes as `torch.FloatTensor(x.size())` become
-`torch.empty(x.size(), …)`: in a graph they would be tensors of the sizes themselves.
+`torch.empty(x.size(), …)`, or `torch.full` if they are filled: in a graph they would be tensors of
+the sizes themselves.
 
 Unsafe where such a class is an attribute or a variable, which may hold another one.
 
@@ -146,10 +147,31 @@ def _replace_sized_constructors(
         seen = site.observed(size.value)
         if size.star or size.keyword or seen is None or seen.types != ("torch.Size",):
             continue
-        made[call] = build_expression(f"torch.empty({{size}}{_OLD[kind]})", size=size.value)
+        whole, value = _fill_of(site, call)
+        if value is None:
+            made[whole] = build_expression(f"torch.empty({{size}}{_OLD[kind]})", size=size.value)
+        else:
+            number = site.document.code(value) if isinstance(value, cst.BaseNumber) else value
+            template = f"torch.full({{size}}, {{number}}{_OLD[kind]})"
+            made[whole] = build_expression(template, size=size.value, number=number)
         if site.document.qualified_name(call.func) != kind:
             assumes[f"`{site.document.code(call.func)}` is always `{kind}`"] = None
     return made, tuple(assumes)
+
+
+def _fill_of(site: Site, call: cst.Call) -> tuple[cst.Call, cst.BaseExpression | None]:
+    """Return the call of `.fill_(value)` on a new tensor, and the value; else (`call`, None)."""
+    parent = site.document.parent(call)
+    outer = site.document.parents.get(parent)
+    match outer:
+        case cst.Call(
+            func=cst.Attribute(attr=cst.Name("fill_")), args=[cst.Arg(keyword=None, star="")]
+        ) if outer.func is parent:
+            value = outer.args[0].value
+            seen = site.observed(value)
+            if isinstance(value, cst.BaseNumber) or (seen is not None and seen.is_number):
+                return outer, value
+    return call, None
 
 
 RULE = Rule("FG601", "drop-variable", frozenset({Category.VARIABLE.value}), rewrite)

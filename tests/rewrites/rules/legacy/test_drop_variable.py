@@ -63,13 +63,13 @@ def test_a_tensor_made_of_a_size_by_an_old_class_is_made_by_empty():
     source = f"{HEAD}def f(x):\n    e = torch.FloatTensor(x.size()).fill_(2.0)\n"
     fixes = fix(imported(f"{source}    return x * Variable(e)\n").f, X, inductor=False)
     assert fixes.after.default.ok, fixes
-    assert 'torch.empty(x.size(), dtype=torch.float32, device="cpu").fill_(2.0)' in fixes.diff()
+    assert 'torch.full(x.size(), 2.0, dtype=torch.float32, device="cpu")' in fixes.diff()
 
 
 def test_inside_the_wrapper_too():
     source = f"{HEAD}def f(x):\n    return x * Variable(torch.FloatTensor(x.size()).fill_(2.0))\n"
     outcome = rewritten(source, X)
-    made = 'torch.empty(x.size(), dtype=torch.float32, device="cpu").fill_(2.0)'
+    made = 'torch.full(x.size(), 2.0, dtype=torch.float32, device="cpu")'
     assert f"return x * {made}" in outcome.source
     outcome.check(exact=True)
 
