@@ -299,7 +299,7 @@ ROWS = [
     Row(
         e.listed, "x[0].tolist()", "scalar extraction", "Python number", "Keep the tensor", "FG201"
     ),
-    Row(e.sliced, ":n", "scalar extraction", "Python number", "torch.arange(…) < n", "FG901"),
+    Row(e.sliced, ":n", "scalar extraction", "Python number", "torch.arange(…) < n", "FG201"),
     Row(
         e.looped_nonzero,
         "torch.nonzero(x > 0)",
