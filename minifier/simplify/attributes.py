@@ -8,6 +8,7 @@ import libcst as cst
 
 from fullgraph.minifier.reduce.source.inlining import substitute_names
 from fullgraph.minifier.reduce.source.source_tree import (
+    Changes,
     CurrentNode,
     Replacement,
     SourceTree,
@@ -26,7 +27,7 @@ def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
     """
     sets: dict[str, list[cst.SimpleStatementLine]] = {}
     for line in tree.nodes_of_kind(cst.SimpleStatementLine):
-        target, _ = _attribute_set(line)
+        target, _ = attribute_set(line)
         if target is not None:
             sets.setdefault(target.attr.value, []).append(line)
     return [
@@ -49,7 +50,7 @@ def drop_empty_constructors(tree: SourceTree) -> list[TreeEdit]:
     return found
 
 
-def _attribute_set(
+def attribute_set(
     line: cst.SimpleStatementLine,
 ) -> tuple[cst.Attribute | None, cst.BaseExpression | None]:
     """Return the target and value of `object.name = value`; (None, None) for other statements."""
@@ -69,7 +70,7 @@ def _inline_attribute(
 
     Nothing is yielded if the value cannot be written there.
     """
-    target, value = _attribute_set(line)
+    target, value = attribute_set(line)
     assert target is not None and value is not None
     reads = [
         node
@@ -82,9 +83,7 @@ def _inline_attribute(
     mentioned = {node.value for node in _inside(tree, value) if isinstance(node, cst.Name)}
     if not reads or mentioned & local or (len(reads) > 1 and not isinstance(value, _SHORT)):
         return
-    changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
-        read: _written_at(tree, read, value) for read in reads
-    }
+    changes: Changes = {read: _written_at(tree, read, value) for read in reads}
     block = tree.parents[line]
     alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
     gone: Replacement = cst.SimpleStatementLine([cst.Pass()]) if alone else cst.RemoveFromParent()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 from libcst import matchers as m
 
 from fullgraph.minifier.reduce.source import inlining
 from fullgraph.minifier.reduce.source.source_tree import (
-    CurrentNode,
-    Replacement,
+    Changes,
     SourceTree,
     TreeEdit,
     replace_always,
@@ -32,9 +31,7 @@ def call_constructors(tree: SourceTree) -> list[TreeEdit]:
         if made is None:
             continue
         call = cst.parse_statement(f"{made['name']} = {made['kind']}()")
-        changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
-            line: replace_always(call)
-        }
+        changes: Changes = {line: replace_always(call)}
         begun = re.compile(rf"[\w.]+\.__init__\({made['name']}\)")
         for other in lines:
             if begun.fullmatch(tree.code(other).strip()):
@@ -113,7 +110,7 @@ def inline_empty_functions(tree: SourceTree) -> list[TreeEdit]:
     for function in tree.nodes_of_kind(cst.FunctionDef):
         if tree.parents[function] is not tree.module or not _does_nothing(tree, function):
             continue
-        changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
+        changes: Changes = {}
         for call in tree.nodes_of_kind(cst.Call):
             if tree.code(call.func) != function.name.value:
                 continue

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from fullgraph.minifier.reduce.source.source_tree import (
+    Changes,
     CurrentNode,
     Replacement,
     SourceTree,
@@ -84,7 +85,7 @@ def _pass_as_argument(
     plain = re.fullmatch(r"torch\.(?:ones|zeros|randn|rand)\(.*\)", value)
     text = f"{value[:-1]}, requires_grad=True)" if plain else f"{value}.requires_grad_()"
     statement = cst.parse_statement(f"{name} = {text}")
-    changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
+    changes: Changes = {
         line: lambda now: statement,
         method.params: lambda now: _with_parameter(now(method.params), name),
     }

@@ -7,17 +7,17 @@ from collections.abc import Callable, Container, Iterator, Sequence
 import libcst as cst
 from libcst import matchers as m
 
-from fullgraph.minifier.reduce.source.definitions import function_name
+from fullgraph.minifier.reduce.source.definitions import class_of, function_name
 from fullgraph.minifier.reduce.source.inlining import TORCH_METHODS, visit_all
 from fullgraph.minifier.reduce.source.source_tree import (
+    Changes,
     CurrentNode,
     Replacement,
     SourceTree,
     TreeEdit,
     replace_always,
 )
-
-Changes = dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]
+from fullgraph.minifier.simplify.attributes import attribute_set
 
 _BASE_CONSTRUCTOR = "super().__init__()"
 
@@ -54,9 +54,9 @@ def dissolve_objects(tree: SourceTree) -> list[TreeEdit]:
 def methods_to_functions(tree: SourceTree) -> list[TreeEdit]:
     """Propose a function in place of each method that does not read its object."""
     found = []
-    methods = [node for node in tree.nodes_of_kind(cst.FunctionDef) if _owner(tree, node)]
+    methods = [node for node in tree.nodes_of_kind(cst.FunctionDef) if class_of(tree, node)]
     for method in methods:
-        kind, name = _owner(tree, method), method.name.value
+        kind, name = class_of(tree, method), method.name.value
         own = method.params.params[0].name.value if method.params.params else ""
         uses = [node for node in tree.nodes_of_kind(cst.Attribute) if node.attr.value == name]
         called = all(m.matches(tree.parents[use], m.Call()) for use in uses)
@@ -188,24 +188,14 @@ def _attributes_set(tree: SourceTree, kind: cst.ClassDef) -> dict[str, cst.BaseE
             return {}
         own = init.params.params[0].name.value
         for line in init.body.body:
-            match line:
-                case cst.SimpleStatementLine(
-                    body=[
-                        cst.Assign(
-                            targets=[
-                                cst.AssignTarget(
-                                    target=cst.Attribute(
-                                        value=cst.Name(value=owner), attr=cst.Name(value=name)
-                                    )
-                                )
-                            ],
-                            value=value,
-                        )
-                    ]
-                ) if owner == own and own not in _names(tree, value):
-                    found[name] = value
-                case _:
-                    return {}
+            if not isinstance(line, cst.SimpleStatementLine):
+                return {}
+            target, value = attribute_set(line)
+            if target is None or value is None or own in _names(tree, value):
+                return {}
+            if tree.code(target.value) != own:
+                return {}
+            found[target.attr.value] = value
     return found
 
 
@@ -298,7 +288,7 @@ def _is_attribute(tree: SourceTree, node: cst.Name) -> bool:
     method's name."""
     parent = tree.parents[node]
     if isinstance(parent, cst.FunctionDef):
-        return _owner(tree, parent) is not None
+        return class_of(tree, parent) is not None
     keyword = isinstance(parent, cst.Arg) and parent.keyword is node
     return keyword or (isinstance(parent, cst.Attribute) and parent.attr is node)
 
@@ -311,12 +301,6 @@ def _attribute_names(tree: SourceTree, without: Sequence[cst.CSTNode]) -> set[st
         for node in tree.nodes_of_kind(cst.Attribute)
         if id(node) not in known and not isinstance(tree.parents[node], cst.AssignTarget)
     }
-
-
-def _owner(tree: SourceTree, function: cst.FunctionDef) -> cst.ClassDef | None:
-    """Return the class of a method; None for another function."""
-    outer = tree.parents.get(tree.parents[function])
-    return outer if isinstance(outer, cst.ClassDef) else None
 
 
 def _beside(target: cst.BaseAssignTargetExpression, name: str) -> cst.Attribute | cst.Name:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import libcst as cst
 
 from fullgraph.minifier.reduce.source.source_tree import (
+    Changes,
     CurrentNode,
     Replacement,
     SourceTree,
@@ -15,7 +16,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
 )
 from fullgraph.minifier.simplify.variables import mentions
 
-Changes = dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]
+Changes = Changes
 """New states for nodes, as in `TreeEdit`."""
 
 

@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import libcst as cst
-import torch
 
 from fullgraph.minifier.oracle.oracle import Oracle
 from fullgraph.minifier.oracle.problem import Problem
+from fullgraph.minifier.reduce.source.inlining import CALLED_METHODS
 from fullgraph.minifier.reduce.source.proposals import Propose
 from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit
 from fullgraph.minifier.reduce.subsets import take_most
 
-_CALLED = {*dir(torch.nn.Module), "backward", "setup_context", "vmap", "jvp"}
-"""Names of methods that Python or torch calls."""
 Begin = Callable[[str], Callable[[], bool]]
 """Starts a trial of a text, and returns a function that waits for its verdict."""
 
@@ -138,7 +136,7 @@ def _unused_methods(tree: ast.Module) -> Iterator[ast.FunctionDef]:
         for kind in nodes
         if isinstance(kind, ast.ClassDef) and len(kind.body) > 1
         for method in kind.body
-        if isinstance(method, ast.FunctionDef) and method.name not in _CALLED | mentioned
+        if isinstance(method, ast.FunctionDef) and method.name not in CALLED_METHODS | mentioned
     ]
     yield from sorted(methods, key=lambda method: method.lineno)
 

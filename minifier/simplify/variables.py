@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from fullgraph.minifier.reduce.source.source_tree import (
+    Changes,
     CurrentNode,
     Replacement,
     SourceTree,
@@ -110,7 +111,7 @@ def inline_names(tree: SourceTree) -> list[TreeEdit]:
         ]
         if stores.count(name) != len(same) or (scope is not tree.module and value.value in stores):
             continue
-        changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
+        changes: Changes = {
             use: replace_always(value)
             for use in mentions(tree, scope, name)
             if not _is_target(tree, use)
@@ -221,9 +222,7 @@ def _compiles(tree: SourceTree, node: cst.CSTNode, name: str) -> bool:
     )
 
 
-def _without_argument(
-    call: cst.Call, index: int, name: str
-) -> dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]:
+def _without_argument(call: cst.Call, index: int, name: str) -> Changes:
     """Return the changes that remove a call's argument for the parameter `name` at `index`.
 
     {} if the call passes none.

@@ -33,7 +33,7 @@ def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
     Return None unless the class assigns the result of a call to the attribute exactly once.
     """
     path = dotted_name(node)
-    owner = _class_around(site, node)
+    owner = site.document.class_around(node)
     if owner is None or not path.startswith("self."):
         return None
     found = [
@@ -50,7 +50,7 @@ def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
 def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the tensor that the class registers as the buffer `node` (`self.x`), or None."""
     path = dotted_name(node)
-    owner = _class_around(site, node)
+    owner = site.document.class_around(node)
     calls = [one for one in walk(owner) if isinstance(one, cst.Call)] if owner is not None else []
     for call in calls:
         match call:
@@ -75,7 +75,7 @@ def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | 
     path = dotted_name(node)
     if not path.startswith("self."):
         return _default_of(site.document.function(node), path)
-    owner = _class_around(site, node)
+    owner = site.document.class_around(node)
     for one in walk(owner) if owner is not None else ():
         if isinstance(one, cst.Assign) and path in map(dotted_name, assignment_targets(one)):
             values = list(_tuple_elements(one.value))
@@ -97,7 +97,7 @@ def numeric_attribute(site: Site, node: cst.CSTNode) -> cst.BaseExpression | Non
     None unless everything that the class assigns to it is a numeric literal.
     """
     path = dotted_name(node)
-    owner = _class_around(site, node) if path.startswith("self.") else None
+    owner = site.document.class_around(node) if path.startswith("self.") else None
     values = []
     for one in walk(owner) if owner is not None else ():
         if isinstance(one, cst.Assign | cst.AnnAssign) and path in map(
@@ -136,7 +136,7 @@ def called_function(site: Site, call: cst.Call) -> cst.FunctionDef | None:
     path = dotted_name(call.func)
     if "." not in path:
         return _function_named(site.document.module, path)
-    owner = _class_around(site, call)
+    owner = site.document.class_around(call)
     base, _, last = path.rpartition(".")
     return _function_named(owner.body, last) if owner is not None and base == "self" else None
 
@@ -147,12 +147,6 @@ def method_of_class(site: Site, class_name: str, method: str) -> cst.FunctionDef
         if isinstance(one, cst.ClassDef) and one.name.value == class_name:
             return _function_named(one.body, method)
     return None
-
-
-def _class_around(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
-    """Return the class around a node; None if there is none."""
-    around = site.document.ancestors(node)
-    return next((one for one in around if isinstance(one, cst.ClassDef)), None)
 
 
 def _function_named(block: cst.Module | cst.BaseSuite, name: str) -> cst.FunctionDef | None:

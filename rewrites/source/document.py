@@ -136,6 +136,11 @@ class Document:
                     found[alias.evaluated_alias or name] = f"{module}.{name}".lstrip(".")
         return found
 
+    def class_around(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """Return the innermost class around a node; None outside of classes."""
+        around = self.ancestors(node)
+        return next((one for one in around if isinstance(one, cst.ClassDef)), None)
+
     def imported_name(self, qualified: str) -> str | None:
         """Return how the file writes a qualified name, such as "F.relu"; None if not imported."""
         for name, meaning in self.imports.items():

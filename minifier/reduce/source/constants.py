@@ -8,8 +8,7 @@ import libcst as cst
 
 from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 from fullgraph.minifier.reduce.source.source_tree import (
-    CurrentNode,
-    Replacement,
+    Changes,
     SourceTree,
     TreeEdit,
     replace_expression,
@@ -85,7 +84,7 @@ def empty_strings(tree: SourceTree) -> list[TreeEdit]:
 
 def _replace_all(tree: SourceTree, nodes: Sequence[cst.BaseExpression], text: str) -> TreeEdit:
     """Return the edit that replaces each of several nodes by the same text."""
-    changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
+    changes: Changes = {}
     for node in nodes:
         changes.update(replace_expression(tree, node, text).changes)
     return TreeEdit(changes)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 
 from fullgraph.minifier.reduce.source.source_tree import (
-    CurrentNode,
-    Replacement,
+    Changes,
     SourceTree,
     TreeEdit,
     remove_node,
@@ -52,7 +51,7 @@ def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
     """Propose to remove each parameter that its function does not read, and its arguments."""
     found = []
     for function in tree.nodes_of_kind(cst.FunctionDef):
-        kind = _class_of(tree, function)
+        kind = class_of(tree, function)
         offset = 1 if kind is not None and not _is_static(function) else 0
         for index, param in enumerate(function.params.params[offset:]):
             if _mentions(tree, function.body, param.name.value):
@@ -147,7 +146,7 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
     )
 
 
-def _class_of(tree: SourceTree, function: cst.FunctionDef) -> cst.ClassDef | None:
+def class_of(tree: SourceTree, function: cst.FunctionDef) -> cst.ClassDef | None:
     """Return the class of which `function` is a method; None for other functions."""
     holder = _enclosing_definition(tree, function)
     return holder if isinstance(holder, cst.ClassDef) else None
@@ -262,7 +261,7 @@ def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) 
         decorators=[d for d in method.decorators if tree.code(d.decorator) != "staticmethod"],
         params=method.params.with_changes(params=method.params.params[drop:]),
     )
-    edit: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {kind: lambda now: plain}
+    edit: Changes = {kind: lambda now: plain}
     for node in tree.nodes_of_kind(cst.Name):
         parent = tree.parents[node]
         if node.value != kind.name.value or parent is kind:

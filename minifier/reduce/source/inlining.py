@@ -19,9 +19,9 @@ from fullgraph.minifier.reduce.source.source_tree import (
 
 _DELAYED = (cst.Lambda, cst.FunctionDef, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp)
 
-TORCH_METHODS = frozenset(
-    {*dir(torch.nn.Module), *dir(torch.Tensor), "backward", "setup_context", "vmap", "jvp"}
-)
+CALLED_METHODS = frozenset({*dir(torch.nn.Module), "backward", "setup_context", "vmap", "jvp"})
+"""Methods that Python or torch calls."""
+TORCH_METHODS = CALLED_METHODS | set(dir(torch.Tensor))
 """Methods that Python or torch calls, or that a tensor has."""
 _STORES = (
     cst.AssignTarget,

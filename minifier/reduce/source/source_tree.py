@@ -14,6 +14,8 @@ Node = TypeVar("Node", bound=cst.CSTNode)
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
 CurrentNode = Callable[[cst.CSTNode], cst.CSTNode]
 """Returns the state of a node after the other edits."""
+Changes = dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]
+"""The nodes that an edit replaces, each with the function that returns its replacement."""
 Place = tuple[int, int, int, int]
 """Line, column, end line and end column, as in `ast`: columns count bytes."""
 
@@ -87,7 +89,7 @@ class SourceTree:
 
     def with_edits(self, edits: Iterable[TreeEdit]) -> str:
         """Return the text after the edits; if two edits change one node, the first is applied."""
-        changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
+        changes: Changes = {}
         for edit in edits:
             if not any(node in changes for node in edit.changes):
                 changes.update(edit.changes)

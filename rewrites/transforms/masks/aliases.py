@@ -7,6 +7,7 @@ import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import Definitions, Site, is_new_tensor
 from fullgraph.rewrites.transforms.masks import operators as ops
+from fullgraph.rewrites.transforms.masks.nonzero import assigned_value
 from fullgraph.rewrites.transforms.masks.operators import parse_operation
 from fullgraph.rewrites.transforms.masks.reads import find_read
 
@@ -25,7 +26,7 @@ def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: c
         return False
     bindings = known.before.get(place, {}).get(name.value, frozenset())
     for binding in bindings:
-        made = _value_of(site, binding)
+        made = assigned_value(site, binding)
         if made is None or not is_new_tensor(site, made):
             return False
         uses = [use for use in known.uses(binding) if _may_come_before(site, use, place, binding)]
@@ -48,17 +49,6 @@ def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst
     around = tuple(document.ancestors(binding))
     loops = [n for n in document.ancestors(place) if isinstance(n, cst.For | cst.While)]
     return any(loop not in around and loop in document.ancestors(use) for loop in loops)
-
-
-def _value_of(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the value that an assignment binds a name to; None for other bindings."""
-    parent = site.document.parents.get(binding)
-    if not isinstance(parent, cst.AssignTarget):
-        return None
-    assign = site.document.parent(parent)
-    if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
-        return None
-    return assign.value
 
 
 def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:

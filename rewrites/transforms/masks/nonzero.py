@@ -271,13 +271,14 @@ def _position_of(site: Site, node: cst.Subscript) -> cst.BaseExpression | None:
     known = find_definitions(site.document, index)
     if not isinstance(index, cst.Name) or known is None:
         return None
-    values = [_assigned(site, one) for one in known.reaching.get(index, ())]
+    values = [assigned_value(site, one) for one in known.reaching.get(index, ())]
     return index if values and all(_is_position(value) for value in values) else None
 
 
-def _assigned(site: Site, target: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return `value` if `target` is the only target of `target = value`; else None."""
-    assign = site.document.parents.get(site.document.parent(target))
+def assigned_value(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the value that an assignment binds a name to; None for other bindings."""
+    parent = site.document.parents.get(binding)
+    assign = site.document.parents.get(parent) if isinstance(parent, cst.AssignTarget) else None
     single = isinstance(assign, cst.Assign) and len(assign.targets) == 1
     return assign.value if isinstance(assign, cst.Assign) and single else None
 

@@ -178,8 +178,8 @@ def _operator_name(site: Site, statement: Statement, accepts: StatementPredicate
         and accepts(site, one)
         and not _is_nested(document, one, statement)
     ]
-    owner = _class_around(document, statement)
-    same = [one for one in alike if _class_around(document, one) is owner]
+    owner = document.class_around(statement)
+    same = [one for one in alike if document.class_around(one) is owner]
     base = function.strip("_")
     if owner is not None and len(same) < len(alike):
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", owner.name.value).lower()
@@ -192,12 +192,6 @@ def _operator_name(site: Site, statement: Statement, accepts: StatementPredicate
     names = [f"_{stem}_{base}{f'_{n}' if n > 1 else ''}" for n in range(1, 999)]
     used = [n for n, name in enumerate(names[:99], 1) if document.unused_name(name) != name]
     return names[max(used, default=0) + number - 1]
-
-
-def _class_around(document: Document, node: cst.CSTNode) -> cst.ClassDef | None:
-    """Return the innermost class around a node; None outside of classes."""
-    around = document.ancestors(node)
-    return next((one for one in around if isinstance(one, cst.ClassDef)), None)
 
 
 def _is_nested(document: Document, one: cst.CSTNode, other: cst.CSTNode) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 import libcst.matchers as m
 import torch
@@ -47,11 +49,9 @@ def mask_prefix_reduction(
         raise NotApplicable(SIZE)
     rest = replace_nodes(subscript, {piece: cst.Slice(lower=None, upper=None)})
     full = subscript.value if len(rest.slice) == 1 else rest
-    behind = "[:" + ", None" * (count - place - 1) + "]" if place < count - 1 else ""
     where = uses.document.imported_name("torch.where") or "torch.where"
-    head = f"torch.arange({{x}}.shape[{axis}], device={{x}}.device) < {{n}}"
-    head = f"({head}){behind}" if behind else head
-    kept = build_expression(f"{where}({head}, {{full}}, 0)", full=full, x=subscript.value, n=length)
+    mask = positions_in(piece, subscript.value, axis, count - place - 1)
+    kept = build_expression(f"{where}({{mask}}, {{full}}, 0)", full=full, mask=mask)
     new: cst.BaseExpression = made.call.with_changes(
         func=made.call.func.with_changes(value=kept, attr=cst.Name("sum"))
     )
@@ -64,12 +64,28 @@ def mask_prefix_reduction(
     uses.write(made.call, new)
 
 
-def only_index(subscript: cst.Subscript) -> cst.BaseExpression | None:
-    """Return the index of a subscript that has one index and no slice; None for others."""
-    match subscript.slice:
-        case [cst.SubscriptElement(slice=cst.Index(value=value, star=None))]:
-            return value
-    return None
+def positions_in(
+    piece: cst.Slice, tensor: cst.BaseExpression, axis: int, behind: int
+) -> cst.BaseExpression:
+    """Return the mask of the positions in a slice, with `behind` more dimensions of size one."""
+    positions = build_expression(
+        f"torch.arange({{x}}.shape[{axis}], device={{x}}.device)", x=tensor
+    )
+    tests = []
+    if piece.lower is not None and not m.matches(piece.lower, m.Integer("0")):
+        tests.append(build_expression("{p} >= {n}", p=positions, n=piece.lower))
+    if piece.upper is not None:
+        tests.append(build_expression("{p} < {n}", p=positions, n=piece.upper))
+    mask = join_masks(tests)
+    return build_expression("({mask})[:" + ", None" * behind + "]", mask=mask) if behind else mask
+
+
+def join_masks(masks: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+    """Return the mask where all of these hold."""
+    first, *others = masks
+    for other in others:
+        first = build_expression("({a}) & ({b})", a=first, b=other)
+    return first
 
 
 def dimensions_before(subscript: cst.Subscript, node: cst.CSTNode) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 import libcst as cst
-import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import NotApplicable
 from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.transforms.scalars.prefix_slices import join_masks, positions_in
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE
 from fullgraph.rewrites.transforms.scalars.signs import sign_of
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
@@ -37,7 +37,7 @@ def mask_slice_assignment(
     if len(assign.targets) != 1:
         raise NotApplicable("several targets are assigned at once")
     masks = _masks_of(uses, subscript, is_tensor)
-    mask = _join(list(masks.values()))
+    mask = join_masks(list(masks.values()))
     base = _without_bounds(subscript, masks)
     if uses.kind(assign.value) is not None:
         plain = isinstance(assign.value, cst.BaseNumber)
@@ -80,36 +80,12 @@ def _masks_of(
         behind = -axis - 1 if after_dots else count - axis - 1
         numbers = [one for one in elements[index + 1 :] if isinstance(one, cst.Index)]
         behind -= sum(not _is_ellipsis(one) for one in numbers)
-        found[piece] = _positions_in(piece, subscript.value, axis, behind)
+        found[piece] = positions_in(piece, subscript.value, axis, behind)
         if not all(isinstance(bound, cst.Integer) or sign_of(uses.site, bound) for bound in bounds):
             uses.assume(NOT_NEGATIVE)
     if not found:
         raise NotApplicable(SIZE)
     return found
-
-
-def _positions_in(
-    piece: cst.Slice, tensor: cst.BaseExpression, axis: int, behind: int
-) -> cst.BaseExpression:
-    """Return the mask of the positions in a slice, with `behind` more dimensions of size one."""
-    positions = build_expression(
-        f"torch.arange({{x}}.shape[{axis}], device={{x}}.device)", x=tensor
-    )
-    tests = []
-    if piece.lower is not None and not m.matches(piece.lower, m.Integer("0")):
-        tests.append(build_expression("{p} >= {n}", p=positions, n=piece.lower))
-    if piece.upper is not None:
-        tests.append(build_expression("{p} < {n}", p=positions, n=piece.upper))
-    mask = _join(tests)
-    return build_expression("({mask})[:" + ", None" * behind + "]", mask=mask) if behind else mask
-
-
-def _join(masks: list[cst.BaseExpression]) -> cst.BaseExpression:
-    """Return the mask where all of these hold."""
-    first, *others = masks
-    for other in others:
-        first = build_expression("({a}) & ({b})", a=first, b=other)
-    return first
 
 
 def _without_bounds(
