@@ -18,7 +18,8 @@ After:
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 An early `return`, `continue` or `break` goes away, any other block without an `else` always runs,
-and of two blocks the `else` runs, unless it does nothing or adds zero: `y += 0.0 * unused.sum()`.
+and of two blocks the `else` runs, unless it does nothing, adds zero (`y += 0.0 * unused.sum()`), or
+is for the case that nothing was selected: `if len(rows) > 0: … else: …`.
 Parts of the condition that do not depend on data stay: `if mask is None or mask.all():` becomes
 `if mask is None:`.
 
@@ -43,7 +44,16 @@ from fullgraph.rewrites.transforms.branches.assignments import statements_of
 from fullgraph.rewrites.transforms.branches.operands import ConditionOperand, find_operand
 
 _WHY = "The condition only saves work: without it the results were the same on every input tried."
+_COUNTS = ("any", "sum", "numel", "count_nonzero")
 _LEAVES = cst.Return | cst.Continue | cst.Break
+_COUNT = m.Call(func=m.Name("len") | m.Attribute(attr=m.OneOf(*map(m.Name, _COUNTS))))
+_IS_ZERO = m.ComparisonTarget(m.Equal() | m.LessThanEqual(), m.Integer("0"))
+_HAS_ELEMENTS = _COUNT | m.Comparison(
+    comparisons=[
+        m.ComparisonTarget(m.GreaterThan() | m.NotEqual(), m.Integer("0"))
+        | m.ComparisonTarget(m.GreaterThanEqual(), m.Integer("1"))
+    ]
+)
 _RANDOM = re.compile(r"\brand\w*\(|\bnormal_?\(|\buniform_?\(|\bbernoulli\w*\(|\bmultinomial\(")
 
 
@@ -55,7 +65,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             return None
     if isinstance(node, cst.If) and isinstance(site.document.parent(node), cst.If):
         return Refusal("an `elif` depends on the conditions before it")
-    wanted = _wanted_value(node)
+    wanted = _wanted_value(node, found)
     if wanted is None:
         return Refusal("neither branch is a shortcut of the other")
     dropped = node.body if not wanted else getattr(node, "orelse", None)
@@ -87,19 +97,32 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _wanted_value(node: cst.If | cst.IfExp) -> bool | None:
+def _wanted_value(node: cst.If | cst.IfExp, found: ConditionOperand) -> bool | None:
     """Return the value of the condition in the general case, whose branch the rewrite keeps.
 
     False for `return 0 if n == 0 else f(n)`. None if neither branch is a shortcut of the other.
     """
     if isinstance(node, cst.IfExp):
         shortcuts = [_is_constant(node.body), _is_constant(node.orelse)]
-        return shortcuts[1] if any(shortcuts) and not all(shortcuts) else False
+        if any(shortcuts) and not all(shortcuts):
+            return shortcuts[1]
+        return _is_true_of_elements(found)
     if node.orelse is not None:
-        return None if isinstance(node.orelse, cst.If) else _adds_nothing(node.orelse)
+        if isinstance(node.orelse, cst.If):
+            return None
+        return _adds_nothing(node.orelse) or _is_true_of_elements(found)
     last = node.body.body[-1] if node.body.body else None
     last = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
     return not isinstance(last, _LEAVES)
+
+
+def _is_true_of_elements(found: ConditionOperand) -> bool:
+    """Return whether a condition is true where there are elements, as `len(rows) > 0` is."""
+    negated = sum(isinstance(one, cst.UnaryOperation) for one in found.path) % 2 == 1
+    if m.matches(found.operand, m.Comparison(comparisons=[_IS_ZERO])):
+        return negated
+    asks = m.matches(found.operand, _HAS_ELEMENTS)
+    return asks is not negated if asks else False
 
 
 def _adds_nothing(block: cst.Else) -> bool:

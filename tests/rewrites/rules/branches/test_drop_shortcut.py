@@ -61,6 +61,17 @@ def test_fixed(body, fixed):
     assert _offer(body) == fixed
 
 
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [("len(x[x > 0]) > 0", "x.relu()"), ("not (x > 0).any()", "x"), ("(x > 0).sum() == 0", "x")],
+)
+def test_of_two_blocks_the_one_with_elements_is_kept(condition, kept):
+    body = f"if {condition}:\n    y = x.relu()\nelse:\n    y = x\nreturn y"
+    operand = condition.removeprefix("not ")
+    text, *_ = offered(_function(body), operand, "data-dependent branch", X, rule="FG307")
+    assert f"    y = {kept}\n    return y" in text
+
+
 def _fixed(source, *args):
     module = imported(source)
     return fix(getattr(module, "Model", lambda: module.f)(), args, select=["FG307"], inductor=False)
