@@ -85,13 +85,8 @@ class MaskedLoop:
                 kept = [*self.node.leading_lines, *lost_comments(self.node, new)]
                 head = new[0].with_changes(leading_lines=kept)
                 edits[line] = cst.FlattenSentinel([head, *new[1:]])
-            elif isinstance(line, cst.SimpleStatementLine):
-                body = [
-                    new for small in line.body for new in self._mask_statement(choice, loop, small)
-                ]
-                edits[line] = _replace_line(line, body)
             else:
-                raise NotApplicable("there are other blocks in the loop")
+                edits |= self._mask_line(choice, loop, line)
         device = f", device={source}.device" if (source := self._tensor_before_loop(loop)) else ""
         start = build_statement(f"{done} = torch.zeros((), dtype=torch.bool{device})")
         first = start.with_changes(leading_lines=loop.leading_lines)
@@ -195,6 +190,37 @@ class MaskedLoop:
         if variables & after:
             raise NotApplicable(f"`{min(variables & after)}` is used after the loop")
         return loop
+
+    def _mask_line(
+        self, choice: Choice, loop: cst.For, line: cst.CSTNode
+    ) -> dict[cst.CSTNode, Replacement]:
+        """Return the edits of a line of the loop, or of the lines in its blocks.
+
+        Blocks are those of an `if` and of a `with` on a context manager of torch. Raises
+        NotApplicable for others.
+        """
+        match line:
+            case cst.SimpleStatementLine():
+                body = [
+                    new for small in line.body for new in self._mask_statement(choice, loop, small)
+                ]
+                return {line: _replace_line(line, body)}
+            case cst.If(test=test, body=cst.IndentedBlock() as block, orelse=other):
+                choice.require_pure(test)
+                others = [] if other is None else [other]
+            case cst.Else(body=cst.IndentedBlock() as block):
+                others = []
+            case cst.With(
+                items=[cst.WithItem(item=cst.Call() as context)],
+                body=cst.IndentedBlock() as block,
+            ) if self.site.callee_name(context).startswith("torch."):
+                others = []
+            case _:
+                raise NotApplicable("there are other blocks in the loop")
+        edits: dict[cst.CSTNode, Replacement] = {}
+        for one in (*block.body, *others):
+            edits |= self._mask_line(choice, loop, one)
+        return edits
 
     def _mask_statement(
         self, choice: Choice, loop: cst.For, small: cst.BaseSmallStatement

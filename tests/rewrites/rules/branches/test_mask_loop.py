@@ -52,6 +52,11 @@ def _function(body, *names):
         ),
         ("while True:\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x", "may not end"),
         (
+            "for _ in range(3):\n    with memoryview(b''):\n        x = x * 2\n"
+            "    if x.sum() > 5:\n        break\nreturn x",
+            "other blocks",
+        ),
+        (
             "for _ in range(3):\n    x = torch.cat((x, x[-1:] * 2))\n    if x.sum() > 5:\n"
             "        break\nreturn x",
             "`x` grows in each iteration",
@@ -107,6 +112,14 @@ FIXED = [
         "for _ in range(3):\n    x = torch.where(done, x, x * 2)\n    # turned\n"
         "    leaving = ~done & (x.sum() > 5)\n    y = torch.where(leaving, -x, y)\n"
         "    done = done | leaving\nreturn x + y",
+    ),
+    (
+        "for i in range(4):\n    with torch.no_grad():\n        far = x.sum()\n    if i > 1:\n"
+        "        x = x * 2\n    else:\n        x = x + 1\n    if far > 3:\n        break\nreturn x",
+        "done = torch.zeros((), dtype=torch.bool, device=x.device)\nfor i in range(4):\n"
+        "    with torch.no_grad():\n        far = x.sum()\n    if i > 1:\n"
+        "        x = torch.where(done, x, x * 2)\n    else:\n"
+        "        x = torch.where(done, x, x + 1)\n    done = done | (far > 3)\nreturn x",
     ),
 ]
 
