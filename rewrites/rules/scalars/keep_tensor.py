@@ -34,8 +34,9 @@ After:
 
 A tensor that is an index gets a dimension, because indexing would make a number of it: `table[i]`
 becomes `table[i[None]][0]`. The first n elements that are only added up are all elements, with
-zeros from n on; `x.roll(n, 0)` selects with `(torch.arange(len(x)) - n) % len(x)`. A slice that is
-assigned becomes a mask: `x[i, n:] = 0` is `x[i].masked_fill_(torch.arange(x.shape[1]) >= n, 0)`.
+zeros from n on; `x.roll(n, 0)` selects with `(torch.arange(len(x)) - n) % len(x)`, and
+`x.clamp(0, t)` with a tensor `t` is `x.clamp(min=0).clamp(max=t)`. A slice that is assigned becomes
+a mask: `x[i, n:] = 0` is `x[i].masked_fill_(torch.arange(x.shape[1]) >= n, 0)`.
 
 Unsafe where the number is kept or returned, because code that reads it finds a tensor, and where
 Python raises and a tensor gives inf or NaN: division by zero, `math.log(0)`, `int(nan)`.
@@ -46,6 +47,7 @@ a number.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -55,11 +57,11 @@ import libcst.matchers as m
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site, is_new_tensor
+from fullgraph.rewrites.analysis import NotApplicable, Site, is_new_tensor, torch_name
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
-from fullgraph.rewrites.transforms.scalars.calls import FINITE
+from fullgraph.rewrites.transforms.scalars.calls import FINITE, propagate_to_argument
 from fullgraph.rewrites.transforms.scalars.indices import rewrite_index, rewrite_slice_bounds
 from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
 from fullgraph.rewrites.transforms.scalars.sequences import propagate_to_list
@@ -81,7 +83,7 @@ class ScalarRead:
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = _find_scalar_read(site, site.node)
     if found is None:
-        return _rewrite_tensor_index(site)
+        return _rewrite_tensor_index(site) or _rewrite_tensor_argument(site)
     seen = site.observed(found.tensor)
     if seen is None or not seen.is_tensor:
         return Refusal("it is not known to be a tensor")
@@ -108,6 +110,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             uses.propagate(found.node, number)
     except NotApplicable as why:
         return Refusal(str(why))
+    return _rewrite_of(uses)
+
+
+def _rewrite_of(uses: Uses) -> Rewrite:
     return Rewrite(
         uses.replacements(),
         "A tensor without dimensions does what the number did, inside the graph.",
@@ -149,6 +155,34 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
             imports=tuple(dict.fromkeys(uses.imports)),
         )
     return None
+
+
+def _rewrite_tensor_argument(site: Site) -> Rewrite | Refusal | None:
+    """Rewrite a call that takes a number out of an argument: `x.clamp(0, t)` with a tensor `t`.
+
+    Eager refuses arguments that require a gradient, so nothing is detached.
+    """
+    call, reason = site.node, None
+    if not isinstance(call, cst.Call) or not torch_name(site, call):
+        return None
+    for arg in call.args:
+        seen = site.observed(arg.value)
+        if seen is None or not seen.is_tensor or len(seen.dtypes) != 1:
+            continue
+        dtype: torch.dtype = getattr(torch, next(iter(seen.dtypes)))
+        kind = scalar_type_of(dtype)
+        if kind is None or any(math.prod(shape) != 1 for shape in seen.shapes):
+            continue
+        uses = Uses(site)
+        if seen.shapes != {()}:
+            uses.append_call(arg.value, Number(kind, dtype), ".reshape(())")
+        try:
+            propagate_to_argument(uses, arg, Number(kind, dtype))
+        except NotApplicable as why:
+            reason = str(why)
+        else:
+            return _rewrite_of(uses) if call in uses.texts else None
+    return Refusal(reason) if reason is not None else None
 
 
 def _loops_over_indices(site: Site) -> bool:

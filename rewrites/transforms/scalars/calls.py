@@ -127,6 +127,11 @@ def _rewrite_operation(
             seen = uses.observed(one)
             if seen is not None:
                 uses.promote_with(arg.value, number, seen, divided="div" in operation)
+    elif operation == "randint":
+        raise NotApplicable(
+            "`torch.randint` draws between numbers: scale `torch.rand` by the tensor, which draws "
+            "other numbers"
+        )
     else:
         raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
 

@@ -48,6 +48,9 @@ def allow_tensor_element(uses: UseEdits, node: cst.BaseExpression, number: Numbe
                     propagate_to_container(uses, one.target, number)
                 else:
                     uses.assume_reader_accepts_tensor(KEPT)
+        case cst.AugAssign(target=cst.Name() as name, operator=cst.AddAssign()):
+            uses.clone_if_shared(node, number)
+            propagate_to_container(uses, name, number)
         case cst.Return():
             uses.clone_if_shared(node, number)
             uses.assume_reader_accepts_tensor(RETURNED)
@@ -69,7 +72,7 @@ def propagate_to_container(uses: UseEdits, binding: cst.Name, number: Number) ->
     known = find_definitions(uses.document, binding)
     if known is None:
         raise NotApplicable("it goes into a global container")
-    bindings = known.reaching.get(binding, frozenset({binding}))
+    bindings = {binding, *known.reaching.get(binding, ())}
     for use in {use: None for one in bindings for use in known.uses(one)}:
         if use not in uses.visited:
             uses.visited.add(use)
@@ -100,6 +103,8 @@ def propagate_to_container_use(
             uses.assume_reader_accepts_tensor(RETURNED)
         case cst.AssignTarget():
             pass
+        case cst.AugAssign(target=cst.Name() as name) if name is container:
+            propagate_to_container(uses, name, number)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() | cst.Subscript())]):
             uses.assume_reader_accepts_tensor(KEPT)
         case _:

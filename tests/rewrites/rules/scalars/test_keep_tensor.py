@@ -27,6 +27,10 @@ X = torch.tensor([0.9, -0.2, 0.7, 0.1])
         ("n = x.sum().item()\n    print(n)\n    return x * n", "x.sum().item()"),
         ("return torch.dropout(x, x.mean().abs().item(), True)", "x.mean().abs().item()"),
         ("return x[torch.tensor([0]), None, int(x.mean())]", "int(x.mean())"),
+        (
+            "return x + torch.randint(0, (x > 0).sum(), (2,))",
+            "torch.randint(0, (x > 0).sum(), (2,))",
+        ),
     ],
 )
 def test_left_alone(body, expression):
@@ -55,6 +59,10 @@ FIXED = [
         "c = 0.2 * x.abs().max().detach()\n    return torch.where(x <= c, x, c)",
     ),
     ("return x.clamp(max=x.mean().item())", "return x.clamp(max=x.mean().detach())"),
+    (
+        "return x.clamp(0, x.detach().mean())",
+        "return x.clamp(min=0).clamp(max=x.detach().mean())",
+    ),
     (
         "m = x.mean().item()\n    return x.clamp(-1, max=m), torch.clamp(x, m, 2.0)",
         "m = x.mean().detach()\n    return x.clamp(min=-1).clamp(max=m), "
@@ -142,6 +150,11 @@ def test_numbers_that_are_averaged():
     )
     outcome = rewritten(function % ("item", "statistics.mean(rows)"), X)
     assert outcome.source == function % ("detach", "torch.stack(rows).mean()"), outcome.refusals
+    outcome.check()
+    added = function.replace("rows = [", "rows = []\n    for row in x[None]:\n        rows += [")
+    added = added.replace(" for row in x[None]]", "]")
+    outcome = rewritten(added % ("item", "statistics.mean(rows)"), X)
+    assert outcome.source == added % ("detach", "torch.stack(rows).mean()"), outcome.refusals
     outcome.check()
 
 
