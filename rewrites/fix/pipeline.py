@@ -313,8 +313,10 @@ def fix(
                 safe = unsafe = undo_under_inductor(safe, runs)
             if safe.program is not before:
                 whole = _better(whole, lambda: verify("safe", safe))
-            needed = whole is None or not whole.check.ok  # else `fullgraph=True` is the answer
-            unsafe = base = search_edits(safe, Applicability.UNSAFE, runs, rounds, needed)
+            unsafe = base = search_edits(safe, Applicability.UNSAFE, runs, rounds, False)
+            tried = _better(whole, lambda: verify("unsafe", unsafe))
+            if tried is None or not tried.check.ok:  # else `fullgraph=True` is the answer
+                unsafe = base = search_edits(unsafe, Applicability.UNSAFE, runs, rounds)
             unsafe = search_recompile_edits(unsafe, Applicability.UNSAFE, runs)
             if inductor and unsafe.program is not safe.program:
                 unsafe = undo_under_inductor(unsafe, runs)
@@ -344,7 +346,7 @@ def fix(
         whole=whole,
         call_setting=setting,
         compiler_failure=failures[0] if failures else "",
-        suggestions=list_suggestions(unsafe, ideas),
+        suggestions=list_suggestions(unsafe, ideas, whole),
         unfixed=list_unfixed(unsafe, rules, ended_by, whole, setting),
         originals=unsafe.originals,
         texts=safe.program.texts,

@@ -12,7 +12,7 @@ from pathlib import Path
 from fullgraph.compiler.sources import cell_name, is_user_code, read_source
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
-from fullgraph.rewrites.fix.causes import CauseKey, cause_key, count_recompiles
+from fullgraph.rewrites.fix.causes import CauseKey, cause_key
 from fullgraph.rewrites.fix.offers import Offer
 from fullgraph.rewrites.fix.recompile_edits import expert_advice, recompile_causes
 from fullgraph.rewrites.fix.recompiles import CheckedSetting
@@ -116,11 +116,15 @@ class FixResult:
 
 
 def list_suggestions(
-    state: SearchState, idea_proofs: Mapping[tuple[CauseKey, str], Proof]
+    state: SearchState,
+    idea_proofs: Mapping[tuple[CauseKey, str], Proof],
+    whole: FullgraphRun | None = None,
 ) -> tuple[Suggestion, ...]:
     """Return every offer that was tried, with its last proof, followed by the ideas.
 
-    `idea_proofs` holds the proofs of ideas that set configuration, by cause and rule code.
+    `idea_proofs` holds the proofs of ideas that set configuration, by cause and rule code. An idea
+    is listed once, for the first of its causes, and none is listed if `whole`, the run under
+    `fullgraph=True`, succeeded: nothing is left to decide then.
     """
     found: dict[tuple[str, int, CauseKey], Suggestion] = {}
     for trial in state.trials:
@@ -128,12 +132,16 @@ def list_suggestions(
             made = _make_suggestion(offer, trial.proof, trial.accepted, state.originals)
             found[made.rule, made.line, cause_key(offer.cause)] = made
     mended = {cause for (_, _, cause), made in found.items() if made.accepted}
-    for cause, answer in state.offers.items():
+    known: set[tuple[str, ProofState]] = set()
+    captured = whole is not None and whole.check.ok
+    for cause, answer in () if captured else state.offers.items():
         for offer in answer.offers:
             if offer.rewrite.applicability is Applicability.DISPLAY and cause not in mended:
                 proof = idea_proofs.get((cause, offer.rule.code), Proof(ProofState.NOT_RUN))
                 made = _make_suggestion(offer, proof, False, state.originals)
-                found.setdefault((made.rule, made.line, cause), made)
+                if (made.why, proof.state) not in known:
+                    found.setdefault((made.rule, made.line, cause), made)
+                known.add((made.why, proof.state))
     return tuple(found.values())
 
 
@@ -148,7 +156,7 @@ def list_unfixed(
 
     Causes that `setting` removes are left out. `rules` are the selected rules; `ended_by` is what
     ended the search early, such as "the time limit", or None. `whole` is the run of the whole
-    program under `fullgraph=True`: if it succeeded, this is the reason for every cause.
+    program under `fullgraph=True`: if it succeeded, this is the reason for every break.
     """
     captured = whole is not None and whole.check.ok
     remaining = state.program.explanation
@@ -156,14 +164,19 @@ def list_unfixed(
         remaining = setting.explanation
     keys = set(map(cause_key, remaining.causes))
     causes = [one for one in state.program.explanation.causes if cause_key(one) in keys]
-    roots = recompile_causes(state.program.explanation) if count_recompiles(remaining) else []
+    if setting is None or setting.base is state.program.explanation:
+        roots = recompile_causes(remaining)
+    else:
+        roots = recompile_causes(state.program.explanation)
     return tuple(
         Unfixed(
             cause.expression,
             cause.category,
             cause.position.file,
             _line_on_disk(cause, state),
-            _CAPTURED if captured else _reason_unfixed(cause, state, rules, ended_by),
+            _CAPTURED
+            if captured and cause in causes
+            else _reason_unfixed(cause, state, rules, ended_by),
         )
         for cause in (*causes, *roots)
     )
@@ -264,7 +277,8 @@ def _reason_without_edit(
         return f"{ended_by} ended the search before {what} tried"
     reasons = list(answer.refusals[:1]) if answer is not None else []
     if answer is not None and answer.offers:
-        reasons.append(f"only a person can decide: {answer.offers[0].rewrite.why}")
+        idea = answer.offers[0].rewrite.why.partition(". Caveat: ")[0]
+        reasons.append(f"only a person can decide: {idea}")
     others = [r.code for r in all_rules() if cause.category in r.categories and r not in rules]
     if others and not reasons:
         return f"{', '.join(others)} may apply, and the selection of rules leaves it out"

@@ -130,11 +130,14 @@ def _assume_unused_exception(
     `replacements` are the edits. `kind` is the exception that compiled code no longer raises, such
     as "ValueError". `test` is the check's condition.
     """
+    needs = f"no caller needs the {kind}: compiled, a check that fails raises RuntimeError"
+    if kind == "RuntimeError":
+        needs = "no caller needs the text of the RuntimeError, which is another one when compiled"
     return Rewrite(
         replacements,
         "The graph holds the check; eager code raises as before.",
         Applicability.UNSAFE,
-        (f"no caller needs the {kind}: compiled, a check that fails raises RuntimeError",),
+        (needs,),
         imports=("torch",),
         tests=(test,),
     )
