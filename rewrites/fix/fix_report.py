@@ -16,7 +16,7 @@ from rich.text import Text
 from fullgraph.compiler.sources import cell_name
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.causes import count_recompiles
-from fullgraph.rewrites.fix.results import FixResult, Suggestion
+from fullgraph.rewrites.fix.results import CAPTURED, FixResult, Suggestion
 from fullgraph.rewrites.proof import Proof, ProofState
 from fullgraph.rewrites.rule import Applicability
 
@@ -198,6 +198,8 @@ def describe_compiler_failure(fixes: FixResult) -> str:
     """Return how Inductor fails both with and without the edits; "" if it does not."""
     if not fixes.compiler_failure:
         return ""
+    if fixes.compiler_failure.endswith("timeout"):
+        return "With Inductor no run ended within the time limit, with or without the edits."
     said = f"A bug of the compiler: {fixes.compiler_failure}, with or without the edits."
     return f"{said} To find the stage: `fullgraph bisect`."
 
@@ -251,14 +253,20 @@ def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableTyp
     for suggestion in fixes.suggestions:
         yield Text()
         yield from _suggestion_blocks(suggestion, console)
-    if fixes.unfixed:
-        yield Text()
-        yield Text("Not fixed:", style="bold")
-        for cause in fixes.unfixed:
+    captured = [one for one in fixes.unfixed if one.reason == CAPTURED]
+    others = [one for one in fixes.unfixed if one.reason != CAPTURED]
+    for title, causes in (
+        ("Breaks in default mode only (`fullgraph=True` captures them):", captured),
+        ("Not fixed:", others),
+    ):
+        if causes:
+            yield Text()
+            yield Text(title, style="bold")
+        for cause in causes:
             where = format_place(cause.file, cause.line)
-            yield Padding(
-                Text(f"{where} · {cause.category} · `{cause.cause}`: {cause.reason}."), (0, 0, 0, 2)
-            )
+            reason = "" if cause in captured else f": {cause.reason}."
+            text = f"{where} · {cause.category} · `{cause.cause}`{reason}"
+            yield Padding(Text(text), (0, 0, 0, 2))
 
 
 def _suggestion_blocks(suggestion: Suggestion, console: Console) -> Iterator[RenderableType]:

@@ -5,6 +5,7 @@ It takes up where the search for edits against graph breaks ends, with the same 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -22,7 +23,8 @@ _EXPERT: dict[str, str] = {
     RootKind.SIZE: "mark the dimension as dynamic, or pad to a few sizes",
     RootKind.LENGTH: "keep a tensor of fixed size, or hold the container outside of the graph",
     RootKind.KEYS: "give every call the same keys, with zeros for missing ones",
-    RootKind.ARGUMENT: "pass a 0-d tensor, or accept one graph for each value",
+    RootKind.ARGUMENT: "pass a 0-d tensor where it is only computed with; where it is a size or a "
+    "number of iterations, accept one graph for each value",
     RootKind.ATTRIBUTE: "keep a tensor of fixed shape in a buffer",
     RootKind.GLOBAL: "pass the value as an argument, or accept one graph for each value",
     RootKind.CLOSURE: "pass what the function closes over as a tensor argument",
@@ -50,12 +52,22 @@ def recompile_causes(explanation: Explanation) -> list[Cause]:
     ]
 
 
-def expert_advice(category: str) -> str:
-    """Return what an expert would do about recompiles of a category; "" if that is not known.
+def expert_advice(cause: Cause, explanation: Explanation) -> str:
+    """Return what an expert would do about recompiles; "" for a cause that is a graph break.
 
-    `category` is a value of `RootKind`, such as "recompile: size".
+    If a graph break in `explanation` is why the recompiled function is a frame of its own, that is
+    to remove the break.
     """
-    return _EXPERT.get(category, "")
+    if cause.category not in _EXPERT:
+        return ""
+    function = re.sub(r"^torch_dynamo_resume_in_(\w+)_at_\d+$", r"\1", cause.position.function)
+    for one in explanation.causes:
+        callers = [place for place in one.stack[:-1] if is_user_code(place.file)]
+        if callers and one.position.function == function:
+            return (
+                f"remove the graph break at `{one.expression}`, which makes it a frame of its own"
+            )
+    return _EXPERT[cause.category]
 
 
 def search_recompile_edits(

@@ -21,7 +21,8 @@ from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rule
 from fullgraph.rewrites.rules import all_rules
 
-_CAPTURED = "it breaks default mode alone, and `fullgraph=True` captures it"
+CAPTURED = "it breaks default mode alone, and `fullgraph=True` captures it"
+"""The reason why a cause stays in a program that is one graph under `fullgraph=True`."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def list_unfixed(
             cause.category,
             cause.position.file,
             _line_on_disk(cause, state),
-            _CAPTURED
+            CAPTURED
             if captured and cause in causes
             else _reason_unfixed(cause, state, rules, ended_by),
         )
@@ -245,7 +246,7 @@ def _reason_unfixed(
     limit", or None.
     """
     reason = _reason_without_edit(cause, state, rules, ended_by)
-    advice = expert_advice(cause.category)
+    advice = expert_advice(cause, state.program.explanation)
     return f"{reason}; an expert would {advice}" if advice else reason
 
 

@@ -218,3 +218,13 @@ def squared(y):
 
 def evaluated(x, net):
     return net(x)
+
+
+class Scaled(torch.nn.Module):
+    def scaled(self, x, by):
+        x = x * by
+        torch._dynamo.graph_break()
+        return x + by
+
+    def forward(self, x):
+        return self.scaled(self.scaled(x, 2), 3)

@@ -30,6 +30,7 @@ def test_what_fullgraph_captures_needs_no_edit():
     fixes = fix(positions, X)
     assert fixes.before.default.breaks and fixes.whole.edits == "none" and fixes.whole.check.ok
     assert "No edit needed: torch.compile(model, fullgraph=True)" in str(fixes)
+    assert "Breaks in default mode only" in str(fixes) and "FG901" not in str(fixes)
     assert fixes.to_dict()["whole"] == {"edits": "none", "ok": True, "detail": ""}
 
 

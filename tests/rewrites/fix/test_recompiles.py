@@ -243,6 +243,12 @@ def test_a_first_call_in_eager_makes_what_is_made_late():
     assert str(fixes.call_setting.setting) == WARM and fixes.call_setting.rank == (0, 0)
 
 
+def test_a_function_is_a_frame_of_its_own_because_of_a_break():
+    fixes = fix(r.Scaled(), X, dynamic=False, inductor=False, select=["FG512"])
+    reasons = [one.reason for one in fixes.unfixed if one.category == "recompile: number argument"]
+    assert reasons and all("remove the graph break at `torch._dyn" in one for one in reasons)
+
+
 def test_a_first_call_that_changes_later_results_is_no_setting():
     fixes = fix(r.Late(), X, calls=[X] * 2, inductor=False)
     found = fixes.call_setting
