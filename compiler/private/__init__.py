@@ -49,11 +49,20 @@ from fullgraph.compiler.private.context_regions import (
     is_grad_switch,
     is_mode_switch,
 )
+from fullgraph.compiler.private.decompositions import (
+    prim_aliasing,
+    prim_as_aten,
+    prim_result_dtype,
+    retrace,
+    torch_decompositions,
+    torch_prims,
+)
 from fullgraph.compiler.private.dynamo_caches import DynamoCaches
 from fullgraph.compiler.private.dynamo_hooks import listen
 from fullgraph.compiler.private.dynamo_objects import Frame, OutputGraph, Tracer
 from fullgraph.compiler.private.fake_operators import (
     OperatorListener,
+    example_of,
     run_on_fake_tensors,
     storage_id,
     tensors_in,
@@ -212,6 +221,7 @@ __all__ = [
     "disable_torch_function",
     "draws_eager_random_numbers",
     "dynamo_control_exceptions",
+    "example_of",
     "find_backend",
     "find_graph_origin",
     "find_redundant_switches",
@@ -265,6 +275,9 @@ __all__ = [
     "observe_compiled_calls",
     "outside_compilation",
     "patch_config",
+    "prim_aliasing",
+    "prim_as_aten",
+    "prim_result_dtype",
     "public_name",
     "read_repro_inputs",
     "region_call",
@@ -272,6 +285,7 @@ __all__ = [
     "required_import",
     "reset_config",
     "resolve_backend",
+    "retrace",
     "reuse_kernel_builds",
     "root_cause_of",
     "run_on_fake_tensors",
@@ -291,6 +305,8 @@ __all__ = [
     "storage_id",
     "summary_positions",
     "tensors_in",
+    "torch_decompositions",
+    "torch_prims",
     "tree_leaves",
     "tree_map",
     "triton_constants",

@@ -1,0 +1,130 @@
+"""Decompositions of average pooling and its backward into sums over windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def pooling_decompositions() -> Mapping[str, Callable[..., object]]:
+    """Return the decompositions of average pooling over 2 or 3 dims, by operator."""
+    return {
+        "avg_pool2d.default": _avg_pool,
+        "avg_pool3d.default": _avg_pool,
+        "avg_pool2d_backward.default": _avg_pool_backward,
+        "avg_pool3d_backward.default": _avg_pool_backward,
+    }
+
+
+def _avg_pool(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Tensor:
+    """Decompose average pooling into sums over the windows that `unfold` shows."""
+    pool = _Pool(x.shape[-_pool_dims(x, kernel) :], kernel, stride, padding, ceil_mode)
+    rounding = None if x.is_floating_point() else "trunc"
+    divisors = pool.divisors(x, count_include_pad, divisor)
+    return torch.div(pool.sum_windows(x), divisors, rounding_mode=rounding)
+
+
+def _avg_pool_backward(
+    gradient: Tensor,
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Tensor:
+    """Decompose the backward of average pooling: each input element sums its windows' gradients."""
+    pool = _Pool(x.shape[-_pool_dims(x, kernel) :], kernel, stride, padding, ceil_mode)
+    return pool.sum_over_windows(gradient / pool.divisors(x, count_include_pad, divisor))
+
+
+def _pool_dims(x: Tensor, kernel: Sequence[int]) -> int:
+    """Return the number of pooled dims: a single size of a kernel stands for two dims."""
+    return max(len(kernel), 2)
+
+
+class _Pool:
+    """Windows of a pooling operator over the last dims of its input, whose sizes are `sizes`."""
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        ceil_mode: bool,
+    ) -> None:
+        count = len(sizes)
+        self.sizes = sizes
+        self.kernel, self.padding = _repeat(kernel, count), _repeat(padding, count)
+        self.stride = _repeat(stride or kernel, count)
+        self.extra = []
+        """Elements to add at the end of each dim, after the padding, for the last window."""
+        for n, k, s, p in zip(sizes, self.kernel, self.stride, self.padding, strict=True):
+            left = n + 2 * p - k
+            windows = left // s + 1
+            if ceil_mode and left % s and windows * s < n + p:
+                windows += 1
+            self.extra.append((windows - 1) * s + k - n - 2 * p)
+
+    def sum_windows(self, x: Tensor, *, with_padding: float = 0.0) -> Tensor:
+        """Return the sum over each window, with a value for the elements of the padding."""
+        x = aten.constant_pad_nd.default(x, self._pad([0] * len(self.sizes)), with_padding)
+        x = aten.constant_pad_nd.default(x, self._pad(self.extra, both=False), 0.0)
+        first = x.ndim - len(self.sizes)
+        for dim, (k, s) in enumerate(zip(self.kernel, self.stride, strict=True)):
+            x = aten.unfold.default(x, first + dim, k, s)
+        return aten.sum.dim_IntList(x, list(range(-len(self.sizes), 0)))
+
+    def divisors(self, x: Tensor, with_padding: bool, divisor: int | None) -> Tensor | int:
+        """Return the number to divide each window's sum by."""
+        if divisor is not None:
+            return divisor
+        is_full = not any(e > 0 for e in self.extra) and (with_padding or not any(self.padding))
+        if is_full:
+            return math.prod(self.kernel)
+        ones = torch.ones(tuple(self.sizes), dtype=x.dtype, device=x.device)
+        return self.sum_windows(ones, with_padding=float(with_padding))
+
+    def sum_over_windows(self, windows: Tensor) -> Tensor:
+        """Return, for each element of the input, the sum of the values of its windows."""
+        count = len(self.sizes)
+        first = windows.ndim - count
+        for dim, (k, s) in enumerate(zip(self.kernel, self.stride, strict=True)):
+            windows = torch.movedim(windows, first + dim, -1)
+            n, p, extra = self.sizes[dim], self.padding[dim], self.extra[dim]
+            spread = aten.constant_pad_nd.default(torch.unsqueeze(windows, -1), [0, s - 1], 0.0)
+            spread = torch.flatten(spread, -2)  # window i begins at element i * stride
+            total = n + 2 * p + extra
+            spread = aten.constant_pad_nd.default(spread, [k - 1, total - spread.shape[-1]], 0.0)
+            windows = aten.sum.dim_IntList(aten.unfold.default(spread, -1, k, 1), [-1])
+            length = min(n, total - p)
+            windows = aten.slice.Tensor(windows, -1, p, p + length)
+            windows = aten.constant_pad_nd.default(windows, [0, n - length], 0.0)
+            windows = torch.movedim(windows, -1, first + dim)
+        return windows
+
+    def _pad(self, extra: Sequence[int], *, both: bool = True) -> list[int]:
+        """Return the padding of all dims as `constant_pad_nd` takes it, the last dim first."""
+        padding = self.padding if both else [0] * len(self.sizes)
+        pairs = zip(padding, extra, strict=True)
+        return [size for p, e in reversed(list(pairs)) for size in (p, p + e)]
+
+
+def _repeat(values: Sequence[int], count: int) -> list[int]:
+    """Return one value for each of `count` dims."""
+    return list(values) if len(values) == count else [values[0]] * count
