@@ -35,7 +35,7 @@ _EXPERT: dict[str, str] = {
     RootKind.TENSOR: "give the tensor one dtype, layout and `requires_grad` at the boundary",
     RootKind.OBJECT: "make the object once, outside of the compiled code",
     RootKind.RESUMED: "remove the graph break that the value comes out of",
-    RootKind.OTHER: "give the same value in each call",
+    RootKind.OTHER: "give the same value in each call, or a tensor of indices in place of names",
 }
 """What an expert would do if no edit and no setting helps, by the kind of value that changed."""
 

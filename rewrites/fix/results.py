@@ -124,20 +124,21 @@ def list_suggestions(
     """Return every offer that was tried, with its last proof, followed by the ideas.
 
     `idea_proofs` holds the proofs of ideas that set configuration, by cause and rule code. An idea
-    is listed once, for the first of its causes, and none is listed if `whole`, the run under
-    `fullgraph=True`, succeeded: nothing is left to decide then.
+    is listed once, for the first of its causes that stay, and none is listed if `whole`, the run
+    under `fullgraph=True`, succeeded: nothing is left to decide then.
     """
     found: dict[tuple[str, int, CauseKey], Suggestion] = {}
     for trial in state.trials:
         for offer in trial.offers:
             made = _make_suggestion(offer, trial.proof, trial.accepted, state.originals)
             found[made.rule, made.line, cause_key(offer.cause)] = made
-    mended = {cause for (_, _, cause), made in found.items() if made.accepted}
+    explanation = state.program.explanation
+    staying = {cause_key(one) for one in (*explanation.causes, *recompile_causes(explanation))}
     known: set[tuple[str, ProofState]] = set()
     captured = whole is not None and whole.check.ok
-    for cause, answer in () if captured else state.offers.items():
-        for offer in answer.offers:
-            if offer.rewrite.applicability is Applicability.DISPLAY and cause not in mended:
+    for cause, answer in state.offers.items():
+        for offer in answer.offers if cause in staying and not captured else ():
+            if offer.rewrite.applicability is Applicability.DISPLAY:
                 proof = idea_proofs.get((cause, offer.rule.code), Proof(ProofState.NOT_RUN))
                 made = _make_suggestion(offer, proof, False, state.originals)
                 if (made.why, proof.state) not in known:

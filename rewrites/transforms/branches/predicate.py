@@ -239,8 +239,9 @@ def _compare_in_graph(site: Site, condition: cst.Comparison) -> cst.BaseExpressi
         _zero_dimensional(site, when, when) if fact is not None and fact.is_tensor else when
         for when, fact in zip(bare, facts, strict=True)
     ]
-    exact = [
-        _exact_operand(site, new, old, sides, bare) for new, old in zip(shaped, sides, strict=True)
+    exact = [  # an operand that was a tensor is compared in its own dtype as before
+        new if tensor is old else _exact_operand(site, new, old, sides, bare)
+        for new, tensor, old in zip(shaped, bare, sides, strict=True)
     ]
     parts = [
         cst.Comparison(left, [cst.ComparisonTarget(operator, right)])
@@ -265,11 +266,8 @@ def _exact_operand(
 
     `new` is the tensor `t` that replaces the operand `old`, `t.item()`. Python compares in float64,
     torch in the dtype of `t`: `t.item() > 0.1` is not `t > 0.1`. `sides` are all operands of the
-    comparison; `bare` are the same operands with `t` in place of each `t.item()`. An operand that
-    was not replaced (`new is old`) is returned unchanged.
+    comparison; `bare` are the same operands with `t` in place of each `t.item()`.
     """
-    if new is old:
-        return new
     others = [infer(site, b) for s, b in zip(sides, bare, strict=True) if s is not old]
     seen = infer(site, tensor_of(site, old))
     numbers = [v for o in others if o is not None and o.is_number for v in o.values]
