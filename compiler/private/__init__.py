@@ -3,6 +3,13 @@
 Each name is looked up before it is used. A feature that this torch lacks is left out and reported.
 """
 
+from fullgraph.compiler.private.aot import (
+    GraphCompiler,
+    compile_with_autograd,
+    default_decompositions,
+    expression_of,
+    register_backend,
+)
 from fullgraph.compiler.private.backend_call import (
     copy_graph_module,
     draws_eager_random_numbers,
@@ -181,6 +188,7 @@ __all__ = [
     "Configs",
     "DynamoCaches",
     "Frame",
+    "GraphCompiler",
     "GraphLevel",
     "KernelTable",
     "NumpyCall",
@@ -205,6 +213,7 @@ __all__ = [
     "compile_modes",
     "compile_tiny",
     "compile_uncached",
+    "compile_with_autograd",
     "compute_from_leaf",
     "configs_in_environment",
     "container_types",
@@ -215,6 +224,7 @@ __all__ = [
     "current_stance",
     "custom_op_functions",
     "custom_op_name",
+    "default_decompositions",
     "describe_node",
     "deserialize",
     "disable_subsystems",
@@ -222,6 +232,7 @@ __all__ = [
     "draws_eager_random_numbers",
     "dynamo_control_exceptions",
     "example_of",
+    "expression_of",
     "find_backend",
     "find_graph_origin",
     "find_redundant_switches",
@@ -281,6 +292,7 @@ __all__ = [
     "public_name",
     "read_repro_inputs",
     "region_call",
+    "register_backend",
     "replace_process_groups",
     "required_import",
     "reset_config",

@@ -1,0 +1,57 @@
+"""The backend `loops` of torch.compile: every stage after capture, open to be read.
+
+`torch.compile(model, backend="loops")` finds it in an environment where this package is installed,
+and anywhere after `import fullgraph.compiler.lowering.backend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from fullgraph.compiler.lowering.fusion import fuse
+from fullgraph.compiler.lowering.ir import trace_loops
+from fullgraph.compiler.lowering.runtime import Program, make_program
+from fullgraph.compiler.private import (
+    compile_with_autograd,
+    default_decompositions,
+    register_backend,
+)
+
+
+def loops(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[object],
+    *,
+    options: dict[str, object] | None = None,
+) -> Callable[..., object]:
+    """Compile Dynamo's graph to C++ kernels and calls of extern operators.
+
+    `options={"on_program": function}` calls the function with the `Program` of each graph.
+    Raises `UnsupportedOperator`, with the operator's name, if a stage does not have an operator.
+    """
+    listener = (options or {}).get("on_program")
+
+    def compile_graph(graph: torch.fx.GraphModule, _: Sequence[object]) -> Callable[..., object]:
+        """Compile one graph of ATen operators."""
+        program = lower(graph)
+        if callable(listener):
+            listener(program)
+        return program.load()
+
+    return compile_with_autograd(
+        module,
+        inputs,
+        forward=compile_graph,
+        backward=compile_graph,
+        decompositions=default_decompositions(),
+    )
+
+
+def lower(graph: torch.fx.GraphModule) -> Program:
+    """Return the program of a functional graph of ATen operators; nothing is compiled yet."""
+    return make_program(fuse(trace_loops(graph)))
+
+
+register_backend("loops", loops)

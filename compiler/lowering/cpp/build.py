@@ -1,0 +1,131 @@
+"""Compile kernels to shared libraries, and keep those on disk by their content."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.lowering.cpp.prelude import make_prelude
+from fullgraph.compiler.lowering.cpp.source import KernelSource
+
+FLAGS = (
+    "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+    "-fPIC", "-shared", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-w",
+    "-x", "c++", "-",
+)  # fmt: skip
+"""No flag changes what floating-point operators return: sums only are reordered, as in eager."""
+LIBRARIES = ["-lm"]
+MAX_UNIT = 60_000
+"""Most characters of kernels in one translation unit."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled kernels: `FULLGRAPH_CACHE_DIR`, or one in the user's cache."""
+    given = os.environ.get("FULLGRAPH_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return Path(given) if given else Path(home, "fullgraph")
+
+
+def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., None]]:
+    """Return the compiled functions of kernels by name; those not on disk are compiled first."""
+    wanted = {source.name: source for source in sources}
+    if not wanted:
+        return {}
+    prelude = make_prelude()
+    folder = cache_folder() / "loops" / _toolchain_digest(prelude)
+    missing = [source for name, source in wanted.items() if not (folder / name).exists()]
+    _compile(missing, prelude, folder)
+    functions = {}
+    for name, source in wanted.items():
+        library = ctypes.CDLL(str(folder / (folder / name).read_text()))
+        function = getattr(library, name)
+        function.restype = None
+        function.argtypes = [ctypes.c_void_p] * len(source.buffers) + [ctypes.c_int64] * (
+            len(source.sizes) + 1
+        )
+        if source.has_error:
+            function.argtypes = [*function.argtypes, ctypes.c_void_p]
+        functions[name] = function
+    return functions
+
+
+def _toolchain_digest(prelude: str) -> str:
+    """Return a name for the compiler, its flags, and the instruction set of this machine."""
+    path = Path(_find_compiler()).resolve()
+    status = path.stat()
+    parts = [prelude, " ".join((*FLAGS, *LIBRARIES)), str(path), f"{status.st_size}",
+             f"{status.st_mtime_ns}", _instruction_set()]  # fmt: skip
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _find_compiler() -> str:
+    compiler = os.environ.get("CXX") or "g++"
+    found = shutil.which(compiler)
+    if found is None:
+        raise FullgraphError(f"backend `loops` needs a C++ compiler: {compiler!r} was not found")
+    return found
+
+
+def _instruction_set() -> str:
+    """Return the CPU's flags, as Linux lists them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return os.uname().machine
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+def _compile(sources: list[KernelSource], prelude: str, folder: Path) -> None:
+    """Compile kernels into libraries in `folder`, one translation unit a core."""
+    if not sources:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    running = []
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        for number, unit in enumerate(_split(sources)):
+            text = prelude + "".join(source.text for source in unit)
+            target = Path(temporary, f"{number}.so")
+            command = [_find_compiler(), *FLAGS, "-o", str(target), *LIBRARIES]
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            running.append((process, unit, text, target))
+            assert process.stdin is not None
+            process.stdin.write(text)
+            process.stdin.close()
+        for process, unit, text, target in running:
+            assert process.stderr is not None
+            errors = process.stderr.read()
+            if process.wait():
+                raise RuntimeError(f"{_find_compiler()} failed:\n{errors[:4000]}\n{text}")
+            library = f"unit_{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
+            os.replace(target, folder / library)
+            for source in unit:
+                _write(folder / source.name, library, Path(temporary))
+
+
+def _split(sources: list[KernelSource]) -> list[list[KernelSource]]:
+    """Return the kernels in one unit a core, of about equal length."""
+    length = sum(len(source.text) for source in sources)
+    count = max(min(os.cpu_count() or 1, len(sources)), -(-length // MAX_UNIT))
+    units: list[list[KernelSource]] = [[] for _ in range(count)]
+    lengths = [0] * count
+    for source in sorted(sources, key=lambda one: (-len(one.text), one.name)):
+        least = lengths.index(min(lengths))
+        units[least].append(source)
+        lengths[least] += len(source.text)
+    return [unit for unit in units if unit]
+
+
+def _write(path: Path, text: str, temporary: Path) -> None:
+    """Write a file at once, so that no other process reads a part of it."""
+    part = temporary / path.name
+    part.write_text(text)
+    os.replace(part, path)

@@ -1,0 +1,157 @@
+"""A kernel's loop nest in memory: offsets, merged dims, and which dim is contiguous."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import sympy
+
+from fullgraph.compiler.lowering.fusion import Kernel, Member
+from fullgraph.compiler.lowering.ir import (
+    Buffer,
+    Expression,
+    IndexValue,
+    Load,
+    Ranges,
+    flatten_index,
+    loop_variable,
+    ranges_of,
+    simplify,
+    transform,
+    walk_expressions,
+)
+
+Dims = tuple[tuple[sympy.Symbol, sympy.Expr], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A member of a kernel; each load and its store has one index, an offset in memory."""
+
+    member: Member
+    offset: sympy.Expr
+    body: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """The loop nest of a kernel: (variable, size) of the outer and inner loops, and statements."""
+
+    outer: Dims
+    inner: Dims
+    statements: tuple[Statement, ...]
+
+    @property
+    def ranges(self) -> dict[sympy.Symbol, sympy.Expr]:
+        """Size of each loop variable."""
+        return dict((*self.outer, *self.inner))
+
+    @property
+    def offsets(self) -> list[sympy.Expr]:
+        """Each offset of a load or a store."""
+        found = [statement.offset for statement in self.statements]
+        for statement in self.statements:
+            for one in walk_expressions(statement.body):
+                if isinstance(one, Load):
+                    found.append(one.index[0])
+        return found
+
+
+def make_nest(kernel: Kernel, buffers: dict[str, Buffer]) -> Nest:
+    """Return the loop nest of a kernel, with neighbouring dims merged where memory allows it."""
+    ranges = kernel.ranges
+    statements = []
+    for member in kernel.members:
+        store = flatten_index(member.index, buffers[member.name].strides)
+        body = _with_offsets(member.body(ranges), buffers, ranges)
+        statements.append(Statement(member, simplify(store, ranges), body))
+    outer = tuple(ranges_of(kernel.outer, "o").items())
+    inner = tuple(ranges_of(kernel.inner, "r").items())
+    if not inner and any(member.phase != "outer" for member in kernel.members):
+        inner = ((loop_variable("r", 0), sympy.Integer(1)),)
+    nest = Nest(outer, inner, tuple(statements))
+    return _merge_dims(_merge_dims(nest, is_inner=False), is_inner=True)
+
+
+def _with_offsets(body: Expression, buffers: dict[str, Buffer], ranges: Ranges) -> Expression:
+    def change(one: Expression) -> Expression | None:
+        if not isinstance(one, Load):
+            return None
+        offset = flatten_index(one.index, buffers[one.buffer].strides)
+        return Load(one.dtype, one.buffer, (simplify(offset, ranges),), one.indirect)
+
+    return transform(body, change)
+
+
+def _merge_dims(nest: Nest, *, is_inner: bool) -> Nest:
+    """Merge neighbouring loops where every offset treats them as one."""
+    while True:
+        dims = nest.inner if is_inner else nest.outer
+        for position in range(len(dims) - 1):
+            if _can_merge(nest, dims[position], dims[position + 1]):
+                nest = _merge_pair(nest, position, is_inner)
+                break
+        else:
+            return nest
+
+
+def _can_merge(
+    nest: Nest, first: tuple[sympy.Symbol, sympy.Expr], second: tuple[sympy.Symbol, sympy.Expr]
+) -> bool:
+    pair = {first[0], second[0]}
+    for statement in nest.statements:
+        for one in walk_expressions(statement.body):
+            if isinstance(one, IndexValue) and one.index.free_symbols & pair:
+                return False
+    for offset in set(nest.offsets):
+        if not offset.free_symbols & pair:
+            continue
+        factors = offset.coeff(first[0]), offset.coeff(second[0])
+        rest = offset - factors[0] * first[0] - factors[1] * second[0]
+        if sympy.expand(rest).free_symbols & pair:
+            return False
+        if sympy.expand(factors[0] - factors[1] * second[1]) != 0:
+            return False
+    return True
+
+
+def _merge_pair(nest: Nest, position: int, is_inner: bool) -> Nest:
+    """Merge two loops: the second's variable counts the elements of both."""
+    dims = nest.inner if is_inner else nest.outer
+    (gone, count), (kept, size) = dims[position : position + 2]
+    merged = (*dims[:position], (kept, sympy.expand(count * size)), *dims[position + 2 :])
+    values = {gone: sympy.Integer(0)}
+    statements = []
+    for statement in nest.statements:
+        body = transform(
+            statement.body,
+            lambda one: (
+                Load(
+                    one.dtype,
+                    one.buffer,
+                    (sympy.expand(one.index[0].xreplace(values)),),
+                    one.indirect,
+                )
+                if isinstance(one, Load)
+                else None
+            ),
+        )
+        offset = sympy.expand(statement.offset.xreplace(values))
+        statements.append(Statement(statement.member, offset, body))
+    nest = replace(nest, statements=tuple(statements))
+    return replace(nest, inner=merged) if is_inner else replace(nest, outer=merged)
+
+
+def runs_along_outer(nest: Nest) -> bool:
+    """Return whether memory is contiguous along the last outer dim rather than the last inner one.
+
+    A sum over the rows of a matrix is an example.
+    """
+    if not nest.inner or not nest.outer:
+        return False
+    outer, inner = nest.outer[-1][0], nest.inner[-1][0]
+    votes = 0
+    for offset in nest.offsets:
+        if offset.has(inner):
+            votes += (offset.coeff(outer) == 1) - (offset.coeff(inner) == 1)
+    return votes > 0

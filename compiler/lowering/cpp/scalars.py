@@ -1,0 +1,173 @@
+"""Scalar operators and index arithmetic as C++ text."""
+
+from __future__ import annotations
+
+import math
+
+import sympy
+import torch
+
+from fullgraph.compiler.lowering.ir import FloorDiv, Mod
+
+STORAGE = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+    torch.bool: "bool",
+    torch.int64: "int64_t",
+    torch.int32: "int32_t",
+    torch.int16: "int16_t",
+    torch.int8: "int8_t",
+    torch.uint8: "uint8_t",
+}
+"""C++ type of an element in memory."""
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+_BUILTIN = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt"}
+_INTEGER_SAME = ("floor", "ceil", "trunc", "round")
+
+
+def compute_type(dtype: torch.dtype) -> str:
+    """Return the C++ type in which values of a dtype are computed."""
+    return "float" if dtype in (torch.bfloat16, torch.float16) else STORAGE[dtype]
+
+
+def convert(value: str, source: torch.dtype, target: torch.dtype) -> str:
+    """Return a value converted to another dtype."""
+    if target == torch.bool:
+        return f"({value} != 0)"
+    if target == torch.bfloat16:
+        return f"to_float(to_bfloat16((float){value}))"
+    if target == torch.float16:
+        return f"(float)(float16){value}"
+    if source.is_floating_point and target == torch.uint8:
+        return f"(uint8_t)(int64_t){value}"
+    return f"({compute_type(target)}){value}"
+
+
+def load_text(value: str, dtype: torch.dtype) -> str:
+    """Return an element of memory as a value to compute with."""
+    if dtype == torch.bfloat16:
+        return f"to_float({value})"
+    return f"(float){value}" if dtype == torch.float16 else value
+
+
+def store_text(value: str, dtype: torch.dtype) -> str:
+    """Return a computed value as an element of memory."""
+    if dtype == torch.bfloat16:
+        return f"to_bfloat16({value})"
+    return f"(float16){value}" if dtype == torch.float16 else value
+
+
+def number_text(value: float, dtype: torch.dtype) -> str:
+    """Return a Python number as a constant."""
+    type_ = compute_type(dtype)
+    if dtype == torch.bool:
+        return "true" if value else "false"
+    if not dtype.is_floating_point:
+        return f"({type_})({int(value) + 1}L - 1)" if value == -(2**63) else f"({type_}){value}L"
+    if math.isnan(value):
+        return f'({type_})__builtin_nan("")'
+    if math.isinf(value):
+        return f"({type_}){'-' if value < 0 else ''}__builtin_inf()"
+    return f"({type_}){value!r}"
+
+
+def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: torch.dtype) -> str:
+    """Return a scalar operator applied to values of the dtype `source`."""
+    type_ = compute_type(source)
+    f = "f" if type_ == "float" else ""
+    is_float = source.is_floating_point
+    a = args[0]
+    if operator == "cast":
+        return convert(a, source, dtype)
+    if operator in _INFIX:
+        text = f"{a} {_INFIX[operator]} {args[1]}"
+        is_small = compute_type(dtype) in ("int8_t", "uint8_t", "int16_t")
+        return f"({compute_type(dtype)})({text})" if is_small else text
+    if operator == "where":
+        return f"{a} ? {args[1]} : {args[2]}"
+    if operator in ("maximum", "minimum", "sign"):
+        return f"{operator}<{type_}>({', '.join(args)})"
+    if operator in ("floordiv", "truncdiv", "remainder", "fmod"):
+        name = {"floordiv": "floor_div", "truncdiv": "trunc_div", "remainder": "floor_mod"}
+        wide = type_ if is_float else "int64_t"
+        values = ", ".join(f"({wide}){arg}" for arg in args)
+        return f"({type_}){name.get(operator, 'trunc_mod')}({values})"
+    if operator == "neg":
+        return f"({type_})-{a}"
+    if operator == "not":
+        return f"!{a}" if dtype == torch.bool else f"({type_})~{a}"
+    if operator == "abs":
+        return f"__builtin_fabs{f}({a})" if is_float else f"({type_})({a} < 0 ? -{a} : {a})"
+    if operator in ("shl", "shr"):
+        return _shift_text(operator, args, source)
+    if operator == "isnan":
+        return f"{a} != {a}"
+    if operator == "isinf":
+        return f"__builtin_fabs{f}({a}) == ({type_})__builtin_inf()"
+    if operator == "signbit":
+        return f"(bool)__builtin_signbit({a})" if is_float else f"{a} < 0"
+    if operator == "sigmoid":
+        return f"({type_})1 / (({type_})1 + exp{f}(-{a}))"
+    if operator == "reciprocal":
+        return f"({type_})1 / {a}"
+    if operator == "rsqrt":
+        return f"({type_})1 / __builtin_sqrt{f}({a})"
+    if operator in _BUILTIN:
+        return a if not is_float else f"__builtin_{_BUILTIN[operator]}{f}({a})"
+    if operator == "copysign":
+        return f"__builtin_copysign{f}({', '.join(args)})"
+    if operator == "pow" and not is_float:
+        return f"({type_})integer_pow({', '.join(args)})"
+    return f"{operator}{f}({', '.join(args)})"
+
+
+def _shift_text(operator: str, args: list[str], dtype: torch.dtype) -> str:
+    """Return a shift; one by more bits than there are gives 0 or the sign, as in eager."""
+    value, count = args
+    type_, bits = compute_type(dtype), 8 * dtype.itemsize
+    is_valid = f"{count} >= 0 && {count} < {bits}"
+    if operator == "shl":
+        return f"({is_valid}) ? ({type_})((int64_t){value} << {count}) : ({type_})0"
+    return f"({is_valid}) ? ({type_})({value} >> {count}) : ({type_})({value} >> {bits - 1})"
+
+
+def index_text(value: sympy.Expr, names: dict[sympy.Symbol, str]) -> str:
+    """Return index arithmetic as a C++ expression of type int64_t."""
+    if isinstance(value, sympy.Symbol):
+        return names[value]
+    if value.is_Integer:
+        return f"{int(value)}L"
+    args = [index_text(arg, names) for arg in value.args]
+    if isinstance(value, sympy.Add):
+        return f"({' + '.join(args)})"
+    if isinstance(value, sympy.Mul):
+        return f"({' * '.join(args)})"
+    kind = type(value).__name__
+    if isinstance(value, FloorDiv) or kind in ("FloorDiv", "CleanDiv"):
+        return _quotient_text("floor_div", "/", value, args)
+    if isinstance(value, Mod) or kind in ("PythonMod", "Mod"):
+        return _quotient_text("floor_mod", "%", value, args)
+    if kind in ("Max", "Min"):
+        text, sign = args[0], ">" if kind == "Max" else "<"
+        for other in args[1:]:
+            text = f"({text} {sign} {other} ? {text} : {other})"
+        return text
+    if isinstance(value, sympy.Pow) and value.exp.is_Integer and 0 < value.exp <= 8:
+        return f"({' * '.join([args[0]] * int(value.exp))})"
+    if kind == "ModularIndexing":
+        return f"floor_mod(floor_div({args[0]}, {args[1]}), {args[2]})"
+    raise NotImplementedError(f"index arithmetic with {kind}")
+
+
+def _quotient_text(function: str, sign: str, value: sympy.Expr, args: list[str]) -> str:
+    """Return a quotient or remainder: by C++'s operator unless the dividend may be negative."""
+    has_minus = any(
+        number.is_negative for number in value.args[0].atoms(sympy.Integer, sympy.Rational)
+    )
+    return f"{function}({', '.join(args)})" if has_minus else f"({f' {sign} '.join(args)})"

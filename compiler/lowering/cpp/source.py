@@ -1,0 +1,346 @@
+"""C++ source of a kernel: parallel outer loops, and in each iteration loops over the inner dims."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import sympy
+
+from fullgraph.compiler.lowering.cpp.accumulators import Accumulator, make_accumulator
+from fullgraph.compiler.lowering.cpp.nest import Dims, Nest, Statement, make_nest, runs_along_outer
+from fullgraph.compiler.lowering.cpp.scalars import STORAGE, compute_type, store_text
+from fullgraph.compiler.lowering.cpp.writer import Arguments, Writer
+from fullgraph.compiler.lowering.fusion import Kernel
+from fullgraph.compiler.lowering.ir import Buffer, Load, contiguous_strides, flatten_index, product
+
+TILE = 64
+"""Neighbouring outer iterations that run together if memory is contiguous along the outer dim."""
+MAX_SCRATCH = 1 << 13
+"""Most elements of a row that is kept on the stack."""
+LEAST_WORK = 1 << 14
+"""Elements from which a kernel uses several threads."""
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A C++ function, and what it is called with."""
+
+    name: str
+    """Name by content: equal kernels have equal names."""
+    text: str
+    buffers: tuple[str, ...]
+    sizes: tuple[sympy.Symbol, ...]
+    has_error: bool
+    """Whether the last argument points to a flag that is set if a position is out of range."""
+
+
+def write_kernel(
+    kernel: Kernel, buffers: dict[str, Buffer], in_memory: frozenset[str]
+) -> KernelSource:
+    """Return the C++ source of a kernel. `in_memory` are the buffers that others read."""
+    nest = make_nest(kernel, buffers)
+    return _KernelWriter(nest, buffers, in_memory).write()
+
+
+class _KernelWriter:
+    """State of writing one kernel."""
+
+    def __init__(self, nest: Nest, buffers: dict[str, Buffer], in_memory: frozenset[str]) -> None:
+        self._nest = nest
+        self._buffers = buffers
+        self._in_memory = set(in_memory)
+        self._arguments = Arguments()
+        self._lines: list[str] = []
+        self._along_outer = runs_along_outer(nest)
+        self._level = _find_levels(nest)
+        self._phase = {one.member.name: one.member.phase for one in nest.statements}
+        self._values: dict[str, str] = {}
+        self._scratch: dict[str, str] = {}
+        self._current = 0
+        self._names = {v: str(v) for v in nest.ranges}
+        self._count = [0]
+
+    def write(self) -> KernelSource:
+        """Return the source."""
+        self._place_inner_values()
+        nest = self._nest
+        *loops, last = nest.outer or ((sympy.Symbol("one"), sympy.Integer(1)),)
+        is_plain = not nest.inner and all(one.member.phase == "outer" for one in nest.statements)
+        if is_plain:
+            self._open_parallel(tuple(loops))
+            self._write_outer(nest.statements, last, not loops)
+        elif self._along_outer:
+            self._open_parallel((*loops, last), TILE)
+            variable = self._names[last[0]]
+            left = f"{self._text(last[1])} - {variable}"
+            self._lines.append(f"const int64_t count = {left} < {TILE} ? {left} : {TILE};")
+            self._write_levels()
+        else:
+            self._open_parallel(nest.outer)
+            self._write_levels()
+        depth = len(loops) if is_plain else len(nest.outer)
+        self._lines += ["}"] * depth
+        return self._finish()
+
+    def _place_inner_values(self) -> None:
+        """Decide where inner values live that later loops read: on the stack, or in memory."""
+        count = product([size for _, size in self._nest.inner])
+        is_short = count.is_Integer and int(count) <= MAX_SCRATCH and not self._along_outer
+        for statement in self._nest.statements:
+            name = statement.member.name
+            if self._phase[name] != "inner" or name in self._in_memory:
+                continue
+            is_read_later = any(
+                self._level[other.member.name] > self._level[name]
+                for other in self._nest.statements
+                if name in other.member.loop.reads
+            )
+            if is_read_later and is_short:
+                self._scratch[name] = f"s{len(self._scratch)}"
+            elif is_read_later:
+                self._in_memory.add(name)
+
+    def _text(self, size: sympy.Expr) -> str:
+        return self._writer(frozenset()).index(size)
+
+    def _writer(self, moving: frozenset[sympy.Symbol]) -> Writer:
+        return Writer(self._arguments, self._names, moving, self._read_local, count=self._count)
+
+    def _open_parallel(self, dims: Dims, step: int = 1) -> None:
+        """Open the outer loops, which run in parallel; the last one in steps."""
+        work = self._text(product(list(self._nest.ranges.values())))
+        if dims:
+            collapse = f" collapse({len(dims)})" if len(dims) > 1 else ""
+            self._lines.append(
+                f"#pragma omp parallel for{collapse} num_threads(threads) "
+                f"if(threads > 1 && {work} > {LEAST_WORK})"
+            )
+        for position, (variable, size) in enumerate(dims):
+            by = step if position == len(dims) - 1 else 1
+            self._lines.append(self._loop(self._names[variable], self._text(size), by) + " {")
+
+    def _loop(self, name: str, size: str, step: int = 1) -> str:
+        increment = f"++{name}" if step == 1 else f"{name} += {step}"
+        return f"for (int64_t {name} = 0; {name} < {size}; {increment})"
+
+    def _write_outer(
+        self,
+        statements: tuple[Statement, ...],
+        last: tuple[sympy.Symbol, sympy.Expr],
+        is_parallel: bool,
+    ) -> None:
+        """Write a loop over the last outer dim that computes pointwise members."""
+        variable, size = last
+        self._names.setdefault(variable, str(variable))
+        writer = self._writer(frozenset([variable]))
+        for statement in statements:
+            self._store(writer, statement, writer.value(statement.body))
+        self._lines += writer.before
+        text = self._text(size)
+        if is_parallel:
+            simd = " simd" if writer.is_vector else ""
+            self._lines.append(
+                f"#pragma omp parallel for{simd} num_threads(threads) "
+                f"if(threads > 1 && {text} > {LEAST_WORK})"
+            )
+        elif writer.is_vector:
+            self._lines.append("#pragma omp simd")
+        self._lines += [self._loop(self._names[variable], text) + " {", *writer.lines, "}"]
+
+    def _store(self, writer: Writer, statement: Statement, value: str) -> None:
+        """Write a member's value to where it lives."""
+        name = statement.member.name
+        dtype = self._buffers[name].dtype
+        self._values[name] = value
+        if name in self._scratch:
+            writer.lines.append(f"{self._scratch[name]}[{self._row_index(writer)}] = {value};")
+        if name in self._in_memory:
+            pointer = self._arguments.pointer(name, STORAGE[dtype])
+            self._arguments.written.add(name)
+            offset = writer.index(statement.offset)
+            writer.lines.append(f"{pointer}[{offset}] = {store_text(value, dtype)};")
+
+    def _row_index(self, writer: Writer) -> str:
+        variables, sizes = zip(*self._nest.inner, strict=True)
+        return writer.index(flatten_index(variables, contiguous_strides(sizes)))
+
+    def _read_local(self, load: Load) -> tuple[str, bool] | None:
+        """Return how a load reads what the kernel itself computed; None if it reads memory."""
+        name = load.buffer
+        if name not in self._phase:
+            return None
+        is_inner = self._phase[name] == "inner"
+        if is_inner and self._level[name] < self._current:
+            if name in self._scratch:
+                return f"{self._scratch[name]}[{self._row_index(self._writer(frozenset()))}]", True
+            return None
+        value = self._values[name]
+        if self._along_outer and not is_inner:
+            return f"{value}[lane]", True
+        return value, is_inner or not self._nest.inner
+
+    def _write_levels(self) -> None:
+        """Write the members level by level: outer values, then one loop over the inner dims."""
+        for name, scratch in self._scratch.items():
+            count = self._text(product([size for _, size in self._nest.inner]))
+            type_ = compute_type(self._buffers[name].dtype)
+            self._lines.append(f"{type_} {scratch}[{count}];")
+        for level in range(max(self._level.values()) + 1):
+            self._current = level
+            statements = [s for s in self._nest.statements if self._level[s.member.name] == level]
+            self._write_outer_values([s for s in statements if s.member.phase == "outer"])
+            inner = [s for s in statements if s.member.phase != "outer"]
+            if inner:
+                self._write_inner_loop(inner)
+
+    def _lane_loop(self, lines: list[str], is_vector: bool) -> list[str]:
+        """Return statements in a loop over neighbouring outer iterations."""
+        variable = self._names[self._nest.outer[-1][0]]
+        pragma = ["#pragma omp simd"] if is_vector else []
+        head = "for (int64_t lane = 0; lane < count; ++lane) {"
+        return [*pragma, head, f"const int64_t {variable}_ = {variable} + lane;", *lines, "}"]
+
+    def _lane_writer(self) -> Writer:
+        """Return a writer of statements of a loop over neighbouring outer iterations."""
+        variable = self._nest.outer[-1][0]
+        names = {**self._names, variable: f"{self._names[variable]}_"}
+        return replace(self._writer(frozenset([variable])), variables=names)
+
+    def _write_outer_values(self, statements: list[Statement]) -> None:
+        """Write the members of one level that are computed once an outer iteration."""
+        if not statements:
+            return
+        if not self._along_outer:
+            writer = self._writer(frozenset())
+            writer.lines = writer.before  # one list: nothing depends on a loop
+            for statement in statements:
+                self._store(writer, statement, writer.value(statement.body))
+            self._lines += writer.lines
+            return
+        writer = self._lane_writer()
+        arrays = {}
+        for number, statement in enumerate(statements):
+            value = writer.value(statement.body)
+            self._store(writer, statement, value)
+            array = f"v{self._current}_{number}"
+            type_ = compute_type(self._buffers[statement.member.name].dtype)
+            self._lines.append(f"{type_} {array}[{TILE}];")
+            writer.lines.append(f"{array}[lane] = {value};")
+            arrays[statement.member.name] = array
+            self._values[statement.member.name] = f"{array}"
+        self._lines += [*writer.before, *self._lane_loop(writer.lines, writer.is_vector)]
+
+    def _write_inner_loop(self, statements: list[Statement]) -> None:
+        """Write the loop over the inner dims of one level, with its reductions."""
+        moving = self._nest.outer[-1][0] if self._along_outer else self._nest.inner[-1][0]
+        writer = self._lane_writer() if self._along_outer else self._writer(frozenset([moving]))
+        reductions: list[tuple[Statement, Accumulator, str]] = []
+        position = self._row_index(writer)
+        for statement in statements:
+            value = writer.value(statement.body)
+            if statement.member.phase == "inner":
+                self._store(writer, statement, value)
+                continue
+            accumulator = make_accumulator(statement.member.loop)
+            name = f"a{self._current}_{len(reductions)}"
+            lane = "[lane]" if self._along_outer else ""
+            writer.lines.append(accumulator.step(name, lane, value, position))
+            reductions.append((statement, accumulator, name))
+        self._declare(reductions)
+        self._write_loops(writer, reductions)
+        for statement, accumulator, name in reductions:
+            self._finish_reduction(statement, accumulator, name)
+
+    def _declare(self, reductions: list[tuple[Statement, Accumulator, str]]) -> None:
+        for _, one, name in reductions:
+            if self._along_outer:
+                loop = self._loop("i", str(TILE))
+                for type_, part, initial in one.parts(name):
+                    self._lines.append(f"{type_} {part}[{TILE}];")
+                    self._lines.append(f"{loop} {part}[i] = {initial};")
+            else:
+                self._lines += [
+                    f"{type_} {part} = {initial};" for type_, part, initial in one.parts(name)
+                ]
+
+    def _write_loops(
+        self, writer: Writer, reductions: list[tuple[Statement, Accumulator, str]]
+    ) -> None:
+        """Write the loops over the inner dims around a writer's statements."""
+        *loops, last = self._nest.inner
+        if self._along_outer:
+            loops, body = [*loops, last], self._lane_loop(writer.lines, writer.is_vector)
+            is_vector = False
+        else:
+            head = self._loop(self._names[last[0]], self._text(last[1])) + " {"
+            is_vector = writer.is_vector and all(one.clause for _, one, _ in reductions)
+            body = [head, *writer.lines, "}"]
+        clauses = "".join(one.clauses(name) for _, one, name in reductions)
+        is_parallel = is_vector and not self._nest.outer and not self._scratch
+        if is_parallel:
+            work = self._text(product([size for _, size in self._nest.inner]))
+            parallel = (
+                f"#pragma omp parallel for{{}}{clauses} num_threads(threads) "
+                f"if(threads > 1 && {work} > {LEAST_WORK})"
+            )
+            if loops:
+                self._lines.append(parallel.format(""))
+            else:
+                body.insert(0, parallel.format(" simd"))
+        if is_vector and (loops or not is_parallel):
+            body.insert(0, f"#pragma omp simd{clauses}")
+        for variable, size in loops:
+            self._lines.append(self._loop(self._names[variable], self._text(size)) + " {")
+        self._lines += [*writer.before, *body, *["}"] * len(loops)]
+
+    def _finish_reduction(self, statement: Statement, accumulator: Accumulator, name: str) -> None:
+        """Write a reduction's result, which later members and kernels read."""
+        member = statement.member
+        dtype = self._buffers[member.name].dtype
+        type_ = compute_type(dtype)
+        result = f"{name}_r"
+        if not self._along_outer:
+            self._lines.append(f"const {type_} {result} = ({type_}){accumulator.result(name, '')};")
+            writer = self._writer(frozenset())
+            self._store(writer, statement, result)
+            self._lines += writer.lines
+            return
+        writer = self._lane_writer()
+        writer.lines.append(f"{result}[lane] = ({type_}){accumulator.result(name, '[lane]')};")
+        self._store(writer, statement, f"{result}[lane]")
+        self._lines.append(f"{type_} {result}[{TILE}];")
+        self._lines += self._lane_loop(writer.lines, True)
+        self._values[member.name] = result
+
+    def _finish(self) -> KernelSource:
+        """Return the function around the statements."""
+        arguments = self._arguments
+        parameters = [
+            f"{'' if buffer in arguments.written else 'const '}{type_}* __restrict__ {name}"
+            for buffer, (name, type_) in arguments.buffers.items()
+        ]
+        parameters += [f"int64_t {name}" for name in arguments.sizes.values()]
+        parameters += ["int64_t threads", *(["int64_t* error"] if arguments.has_error else [])]
+        body = "\n".join(self._lines)
+        text = f"({', '.join(parameters)}) {{\n{body}\n}}\n"
+        name = "kernel_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+        return KernelSource(
+            name,
+            f'extern "C" void {name}{text}',
+            tuple(arguments.buffers),
+            tuple(arguments.sizes),
+            arguments.has_error,
+        )
+
+
+def _find_levels(nest: Nest) -> dict[str, int]:
+    """Return the level of each member: how many loops over the inner dims must end before it."""
+    levels: dict[str, int] = {}
+    phase = {one.member.name: one.member.phase for one in nest.statements}
+    for statement in nest.statements:
+        reads = [name for name in statement.member.loop.reads if name in levels]
+        levels[statement.member.name] = max(
+            (levels[name] + (phase[name] == "reduction") for name in reads), default=0
+        )
+    return levels

@@ -1,0 +1,151 @@
+"""Fuse pointwise producers into their consumers: a loop's body moves to where it is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sympy
+
+from fullgraph.compiler.lowering.ir import (
+    HEAVY,
+    Buffer,
+    Expression,
+    Extern,
+    Load,
+    Loop,
+    LoopGraph,
+    Operation,
+    Step,
+    View,
+    loads_in,
+    loop_variables,
+    product,
+    simplify,
+    substitute,
+    transform,
+    walk_expressions,
+)
+
+ASSUMED_SIZE = 64
+"""Size that stands for a symbolic one in estimates."""
+MAX_LOADS, MAX_OPERATIONS = 12, 120
+"""Most loads and operations of a body."""
+
+
+def estimate(size: sympy.Expr) -> int:
+    """Return a number for a size that may be symbolic."""
+    return int(size.subs(dict.fromkeys(size.free_symbols, ASSUMED_SIZE)))
+
+
+def bytes_of(buffer: Buffer) -> int:
+    """Return the estimated bytes of a buffer."""
+    return estimate(product(buffer.sizes)) * buffer.dtype.itemsize
+
+
+def inline_producers(graph: LoopGraph) -> LoopGraph:
+    """Return the graph with pointwise loops computed inside the loops that read them.
+
+    A loop stays if an output, an extern call or an indirect load reads it, or if less memory is
+    moved so: with several readers, its operands would be read several times.
+    """
+    steps = drop_unused(graph)
+    in_memory = _needed_in_memory(graph, steps)
+    readers: dict[str, list[Loop]] = {}
+    for step in steps:
+        if isinstance(step, Loop):
+            for name in step.reads:
+                readers.setdefault(name, []).append(step)
+    inlined: dict[str, Loop] = {}
+    kept: list[Step] = []
+    for step in steps:
+        if isinstance(step, Loop):
+            step = _with_producers(step, inlined)
+            if step.name not in in_memory and _is_cheaper_inlined(
+                step, readers.get(step.name, []), graph
+            ):
+                inlined[step.name] = step
+                continue
+        kept.append(step)
+    return replace(graph, steps=tuple(kept))
+
+
+def drop_unused(graph: LoopGraph) -> list[Step]:
+    """Return the steps on whose results an output or an update depends."""
+    needed = {one.buffer for one in graph.outputs if isinstance(one, View)}
+    needed |= {update.source for update in graph.updates}
+    kept: list[Step] = []
+    for step in reversed(graph.steps):
+        results = step.results if isinstance(step, Extern) else (step.name,)
+        if needed.intersection(results):
+            needed.update(step.reads)
+            kept.append(step)
+    return kept[::-1]
+
+
+def _needed_in_memory(graph: LoopGraph, steps: list[Step]) -> set[str]:
+    """Return the buffers that must be written to memory."""
+    found = {one.buffer for one in graph.outputs if isinstance(one, View)}
+    found |= {update.source for update in graph.updates}
+    for step in steps:
+        if isinstance(step, Extern):
+            found.update(step.reads)
+        else:
+            found.update(load.buffer for load in loads_in(step.body) if load.indirect)
+    return found
+
+
+def _with_producers(loop: Loop, inlined: dict[str, Loop]) -> Loop:
+    """Return the loop with the bodies of inlined loops in place of their loads."""
+    if inlined.keys().isdisjoint(loop.reads):
+        return loop
+    ranges, origins = loop.ranges, dict.fromkeys(loop.origins)
+    bodies: dict[tuple[str, tuple[sympy.Expr, ...]], Expression] = {}
+
+    def change(one: Expression) -> Expression | None:
+        if not isinstance(one, Load) or one.buffer not in inlined:
+            return None
+        producer = inlined[one.buffer]
+        key = (one.buffer, one.index)
+        if key not in bodies:
+            values = dict(zip(loop_variables(len(one.index)), one.index, strict=True))
+            body = substitute(producer.body, values)
+            bodies[key] = transform(body, lambda part: _simplified(part, ranges))
+        origins.update(dict.fromkeys(producer.origins))
+        return bodies[key]
+
+    body = transform(loop.body, change)
+    return replace(loop, body=body, origins=(*origins,))
+
+
+def _simplified(one: Expression, ranges: dict[sympy.Symbol, sympy.Expr]) -> Expression | None:
+    """Return a load with simplified indices."""
+    if not isinstance(one, Load):
+        return None
+    index = tuple(simplify(part, ranges) for part in one.index)
+    return Load(one.dtype, one.buffer, index, one.indirect)
+
+
+def _is_cheaper_inlined(loop: Loop, readers: list[Loop], graph: LoopGraph) -> bool:
+    """Return whether a loop is computed where it is read, by the bytes that this moves."""
+    if loop.reduction or not readers:
+        return False
+    parts = list(walk_expressions(loop.body))
+    operations = [one.operator for one in parts if isinstance(one, Operation)]
+    loads = {load.buffer for load in parts if isinstance(load, Load)}
+    if len(parts) - len(operations) > MAX_LOADS or len(operations) > MAX_OPERATIONS:
+        return False
+    if not loads and len(operations) <= 4:
+        return True
+    size = estimate(product(loop.sizes))
+    largest = max(estimate(product((*one.sizes, *one.reduced))) for one in readers)
+    is_expanded = largest > size
+    arithmetic = [name for name in operations if name not in ("cast", "where", "masked")]
+    if is_expanded and len(arithmetic) > (0 if HEAVY.intersection(operations) else 2):
+        return False
+    if len(readers) == 1:
+        return True
+    if HEAVY.intersection(operations):
+        return False
+    read = sum(bytes_of(graph.buffers[name]) for name in loads)
+    own = bytes_of(graph.buffers[loop.name])
+    return len(readers) * read <= read + own + len(readers) * own

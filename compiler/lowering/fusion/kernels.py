@@ -1,0 +1,119 @@
+"""Kernels: loops that run in one loop nest, and the plan of a graph as kernels and extern calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import sympy
+
+from fullgraph.compiler.lowering.ir import (
+    Expression,
+    Extern,
+    Load,
+    Loop,
+    LoopGraph,
+    Sizes,
+    View,
+    loads_in,
+    ranges_of,
+    simplify,
+    substitute,
+    transform,
+    variables_of,
+)
+
+Phase = Literal["outer", "inner", "reduction"]
+Mapping = dict[sympy.Symbol, sympy.Expr]
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A loop of a kernel.
+
+    Its phase says where it runs: once an outer iteration, once an inner one, or as a reduction
+    over the inner ones.
+    """
+
+    loop: Loop
+    phase: Phase
+    mapping: Mapping
+    """The loop's variables in terms of the kernel's: o0, o1, … and r0, r1, …"""
+
+    @property
+    def name(self) -> str:
+        """Name of the buffer that it writes."""
+        return self.loop.name
+
+    @property
+    def index(self) -> Sizes:
+        """Index of the element that is written."""
+        return tuple(variable.xreplace(self.mapping) for variable in variables_of(self.loop.sizes))
+
+    def body(self, ranges: Mapping) -> Expression:
+        """Return the loop's body in terms of the kernel's variables."""
+
+        def change(one: Expression) -> Expression | None:
+            if not isinstance(one, Load):
+                return None
+            index = tuple(simplify(part, ranges) for part in one.index)
+            return Load(one.dtype, one.buffer, index, one.indirect)
+
+        return transform(substitute(self.loop.body, self.mapping), change)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Loops with one loop nest: outer loops, and inner loops in each of their iterations."""
+
+    outer: Sizes
+    inner: Sizes
+    members: tuple[Member, ...]
+
+    @property
+    def ranges(self) -> Mapping:
+        """Size of each of the kernel's loop variables."""
+        return {**ranges_of(self.outer, "o"), **ranges_of(self.inner, "r")}
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Buffers that the kernel computes."""
+        return tuple(member.name for member in self.members)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Buffers of others that the kernel reads."""
+        found = [load.buffer for one in self.members for load in loads_in(one.loop.body)]
+        return tuple(dict.fromkeys(name for name in found if name not in self.writes))
+
+    def __str__(self) -> str:
+        nest = f"for {', '.join(map(str, self.outer)) or '1'}"
+        if self.inner:
+            nest += f" × {', '.join(map(str, self.inner))}"
+        ranges = self.ranges
+        lines = [nest]
+        for one in self.members:
+            reduction = f"{one.loop.reduction} " if one.loop.reduction else ""
+            index = ", ".join(map(str, one.index))
+            lines.append(f"  {one.phase}: {one.name}[{index}] = {reduction}{one.body(ranges)}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph as kernels and extern calls, in order."""
+
+    graph: LoopGraph
+    steps: tuple[Kernel | Extern, ...]
+
+    @property
+    def in_memory(self) -> frozenset[str]:
+        """Buffers that something outside the kernel that writes them reads."""
+        found = {one.buffer for one in self.graph.outputs if isinstance(one, View)}
+        found |= {update.source for update in self.graph.updates}
+        for step in self.steps:
+            found.update(step.reads)
+        return frozenset(found)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))

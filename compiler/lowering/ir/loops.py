@@ -1,0 +1,174 @@
+"""Loops over elements, calls of extern operators, and the buffers between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import sympy
+import torch
+
+from fullgraph.compiler.lowering.ir.expressions import Expression, Load, loads_in
+from fullgraph.compiler.lowering.ir.index import (
+    flatten_index,
+    loop_variables,
+    ranges_of,
+    simplify,
+    variables_of,
+)
+
+Sizes = tuple[sympy.Expr, ...]
+ReductionKind = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory of a tensor."""
+
+    name: str
+    sizes: Sizes
+    strides: Sizes
+    dtype: torch.dtype
+
+    def __str__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"{self.name}: {dtype}[{', '.join(map(str, self.sizes))}]"
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor of some sizes whose element at (i0, i1, …) is the element `index` of a buffer."""
+
+    buffer: str
+    sizes: Sizes
+    dtype: torch.dtype
+    index: Sizes
+
+    def load(self, index: Sizes) -> Load:
+        """Return the load of one element."""
+        values = dict(zip(loop_variables(len(index)), index, strict=True))
+        return Load(self.dtype, self.buffer, tuple(part.xreplace(values) for part in self.index))
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop that computes every element of a buffer, by a reduction or one by one.
+
+    The variables of the buffer's dims are i0, i1, …; those of reduced dims are r0, r1, ….
+    """
+
+    name: str
+    sizes: Sizes
+    body: Expression
+    reduction: ReductionKind | None = None
+    reduced: Sizes = ()
+    origins: tuple[str, ...] = ()
+    """Names of the graph's nodes that it computes."""
+
+    @property
+    def reads(self) -> dict[str, Load]:
+        """Return a load of each buffer that is read."""
+        return {load.buffer: load for load in loads_in(self.body)}
+
+    @property
+    def ranges(self) -> dict[sympy.Symbol, sympy.Expr]:
+        """Return the size of each loop variable."""
+        return {**ranges_of(self.sizes), **ranges_of(self.reduced, "r")}
+
+    def __str__(self) -> str:
+        variables = ", ".join(f"{variable} < {size}" for variable, size in self.ranges.items())
+        body = f"{self.reduction} {self.body}" if self.reduction else str(self.body)
+        return f"for {variables}: {self.name} = {body}"
+
+
+@dataclass(frozen=True, eq=False)
+class Extern:
+    """A call of an ATen operator of the closed list."""
+
+    name: str
+    target: torch._ops.OpOverload
+    args: tuple[object, ...]
+    """Arguments of the call: `View`s for tensors, sympy expressions for symbolic sizes."""
+    kwargs: tuple[tuple[str, object], ...]
+    results: tuple[str | None, ...]
+    """Names of the buffers of the results; None for a result that is not used."""
+
+    @property
+    def reads(self) -> dict[str, View]:
+        """Return a view of each buffer that is read."""
+        return {view.buffer: view for view in views_in((self.args, self.kwargs))}
+
+    def __str__(self) -> str:
+        results = ", ".join(str(name) for name in self.results)
+        operands = ", ".join(view.buffer for view in views_in((self.args, self.kwargs)))
+        return f"{results} = {self.target}({operands})"
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """A copy into an input that the program updates in-place."""
+
+    name: str
+    """Name of the input's buffer."""
+    source: str
+
+    @property
+    def reads(self) -> dict[str, str]:
+        """Return the buffer that is read."""
+        return {self.source: self.source}
+
+    def __str__(self) -> str:
+        return f"{self.name} ← {self.source}"
+
+
+Step = Loop | Extern
+Output: TypeAlias = "View | sympy.Expr | None"
+
+
+@dataclass(frozen=True)
+class LoopGraph:
+    """A graph as loops and extern calls, in order."""
+
+    buffers: dict[str, Buffer]
+    inputs: tuple[str | sympy.Expr, ...]
+    """Names of buffers, and symbols of sizes."""
+    constants: dict[str, torch.Tensor]
+    steps: tuple[Step, ...]
+    updates: tuple[Update, ...]
+    outputs: tuple[Output, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"input {self.buffers[one] if isinstance(one, str) else one}" for one in self.inputs
+        ]
+        lines += [f"constant {self.buffers[name]}" for name in self.constants]
+        lines += [str(step) for step in (*self.steps, *self.updates)]
+        outputs = [one.buffer if isinstance(one, View) else str(one) for one in self.outputs]
+        return "\n".join([*lines, f"return {', '.join(outputs)}"])
+
+
+def views_in(value: object) -> list[View]:
+    """Return the views among arguments."""
+    if isinstance(value, View):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [view for item in value for view in views_in(item)]
+    return []
+
+
+def strides_of(view: View, buffer: Buffer) -> tuple[Sizes, sympy.Expr] | None:
+    """Return strides and offset of a view in its buffer's memory; None if it has none."""
+    ranges = ranges_of(view.sizes)
+    offset = simplify(flatten_index(view.index, buffer.strides), ranges)
+    strides = []
+    for variable in variables_of(view.sizes):
+        stride = sympy.Integer(1) if variable == 0 else offset.coeff(variable)
+        strides.append(stride)
+        if variable == 0:
+            continue
+        offset = sympy.expand(offset - stride * variable)
+    if offset.free_symbols & set(ranges) or any(
+        stride.free_symbols & set(ranges) for stride in strides
+    ):
+        return None
+    return tuple(strides), offset

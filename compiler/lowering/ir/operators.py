@@ -1,0 +1,68 @@
+"""The closed set of scalar operators that a code generator implements."""
+
+from __future__ import annotations
+
+import torch
+
+from fullgraph.compiler.lowering.ir.expressions import Constant, Expression, Operation
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+FLOAT_UNARY = _words(
+    """
+    exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh
+    acosh atanh erf erfc lgamma sigmoid reciprocal
+    """
+)
+"""Operators of one floating-point number."""
+UNARY = _words("neg abs sign floor ceil trunc round not")
+"""Operators of one number; the result has the same dtype. `not` inverts bits, or a bool."""
+BINARY = _words(
+    """
+    add sub mul div floordiv truncdiv remainder fmod pow maximum minimum and or xor shl shr atan2
+    hypot copysign
+    """
+)
+"""Operators of two numbers of one dtype; the result has the same dtype."""
+PREDICATES = _words("eq ne lt le gt ge isnan isinf signbit")
+"""Operators whose result is a bool."""
+SPECIAL = _words("cast where masked wrap_index")
+"""`masked(c, x, y)` is `where(c, x, y)` that computes x only where c holds.
+
+`wrap_index(i, n)` is position i of n elements; a negative one counts from the end.
+"""
+
+OPERATORS = FLOAT_UNARY | UNARY | BINARY | PREDICATES | SPECIAL
+HEAVY = frozenset(FLOAT_UNARY - {"sqrt", "reciprocal", "rsqrt"} | {"pow", "atan2", "hypot"})
+"""Operators that are dear to compute twice."""
+
+
+def apply(operator: str, *args: Expression, dtype: torch.dtype | None = None) -> Expression:
+    """Return an operator applied to expressions; by default, of the last one's dtype."""
+    if operator not in OPERATORS:
+        raise ValueError(f"{operator!r} is not an operator of the loop IR")
+    if operator in PREDICATES:
+        dtype = torch.bool
+    return Operation(dtype or args[-1].dtype, operator, args)
+
+
+def cast(value: Expression, dtype: torch.dtype) -> Expression:
+    """Return the expression converted to a dtype."""
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, Constant):
+        return constant(value.value, dtype)
+    return Operation(dtype, "cast", (value,))
+
+
+def constant(value: bool | int | float, dtype: torch.dtype) -> Constant:
+    """Return a number as a constant of a dtype."""
+    if dtype == torch.bool:
+        return Constant(dtype, bool(value))
+    if dtype.is_floating_point:
+        return Constant(dtype, float(value))
+    return Constant(dtype, int(value))

@@ -1,0 +1,265 @@
+"""From a functional graph of ATen operators to a graph of loops."""
+
+from __future__ import annotations
+
+import operator
+import re
+
+import sympy
+import torch
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.lowering.ir.builder import (
+    Call,
+    GraphBuilder,
+    sizes_of,
+)
+from fullgraph.compiler.lowering.ir.extern import EXTERN_REASONS
+from fullgraph.compiler.lowering.ir.index import variables_of
+from fullgraph.compiler.lowering.ir.indexing import INDEXING
+from fullgraph.compiler.lowering.ir.loops import (
+    Extern,
+    LoopGraph,
+    Output,
+    Update,
+    View,
+    strides_of,
+)
+from fullgraph.compiler.lowering.ir.pointwise import POINTWISE
+from fullgraph.compiler.lowering.ir.reductions import REDUCTIONS
+from fullgraph.compiler.lowering.ir.views import VIEWS
+from fullgraph.compiler.private import expression_of
+
+GENERATED = {**VIEWS, **POINTWISE, **REDUCTIONS, **INDEXING}
+"""How each operator that is generated is lowered, by its name without namespace and overload."""
+DTYPES = frozenset(
+    (
+        torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.bool,
+        torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
+    )
+)  # fmt: skip
+"""Dtypes that loops compute with."""
+_PRIM_NAMES = {"inp": "self", "a": "self", "dims": "dim"}
+"""Names of arguments that torch's prims have, and those that ATen's operators have for them."""
+
+
+class UnsupportedOperator(FullgraphError):
+    """A graph has an operator that a stage of the backend does not have."""
+
+
+def trace_loops(module: torch.fx.GraphModule) -> LoopGraph:
+    """Return the loops of a functional graph of ATen operators.
+
+    The nodes need fake tensors in `meta["val"]`. Raises `UnsupportedOperator`.
+    """
+    return _Tracer(module).trace()
+
+
+def operator_name(target: object) -> str:
+    """Return an operator's name without namespace and overload: "add"."""
+    return str(getattr(target, "__name__", target)).split(".")[0]
+
+
+class _Tracer:
+    """State of one trace: what each node of the graph has become."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        self._module = module
+        self._builder = GraphBuilder()
+        self._values: dict[torch.fx.Node, object] = {}
+        self._inputs: list[str | sympy.Expr] = []
+        self._constants: dict[str, torch.Tensor] = {}
+        self._updates: list[Update] = []
+        self._outputs: tuple[Output, ...] = ()
+
+    def trace(self) -> LoopGraph:
+        """Trace every node, in order."""
+        for node in self._module.graph.nodes:
+            if node.op == "placeholder":
+                self._add_input(node)
+            elif node.op == "get_attr":
+                self._add_constant(node)
+            elif node.op == "call_function":
+                self._values[node] = self._call(node)
+            elif node.op == "output":
+                self._outputs = tuple(self._output(value) for value in node.args[0])
+        builder = self._builder
+        return LoopGraph(
+            builder.buffers,
+            tuple(self._inputs),
+            self._constants,
+            tuple(builder.steps),
+            tuple(self._updates),
+            self._outputs,
+        )
+
+    def _add_input(self, node: torch.fx.Node) -> None:
+        value = node.meta["val"]
+        if isinstance(value, torch.Tensor):
+            self._check_tensor(node, value)
+            strides = tuple(expression_of(stride) for stride in value.stride())
+            view = self._builder.add_buffer(node.name, sizes_of(value), value.dtype, strides)
+            self._values[node] = view
+            self._inputs.append(view.buffer)
+        elif isinstance(value, int | torch.SymInt):
+            self._values[node] = expression_of(value)
+            self._inputs.append(expression_of(value))
+        else:
+            raise _refuse(node, "a graph input", f"is a {type(value).__name__}")
+
+    def _add_constant(self, node: torch.fx.Node) -> None:
+        value: object = self._module
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            raise _refuse(node, f"the attribute {node.target}", "is not a tensor")
+        self._check_tensor(node, value)
+        strides = tuple(sympy.Integer(stride) for stride in value.stride())
+        view = self._builder.add_buffer(node.name, sizes_of(value), value.dtype, strides)
+        self._constants[view.buffer] = value
+        self._values[node] = view
+
+    def _check_tensor(self, node: torch.fx.Node, tensor: torch.Tensor) -> None:
+        if tensor.device.type != "cpu":
+            raise _refuse(node, _shown(node), f"is on {tensor.device}; loops are for the CPU")
+        if tensor.dtype not in DTYPES or tensor.layout != torch.strided:
+            raise _refuse(node, _shown(node), f"has dtype {tensor.dtype}, layout {tensor.layout}")
+
+    def _value(self, argument: object) -> object:
+        """Return an argument with nodes replaced by what they became."""
+        if isinstance(argument, torch.fx.Node):
+            return self._values[argument]
+        if isinstance(argument, list | tuple):
+            return [self._value(item) for item in argument]
+        return argument
+
+    def _call(self, node: torch.fx.Node) -> object:
+        result = node.meta.get("val")
+        if node.target is operator.getitem:
+            return self._value(node.args[0])[node.args[1]]  # type: ignore[index]
+        if isinstance(result, int | torch.SymInt):
+            return expression_of(result)
+        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace not in (
+            "aten",
+            "prims",
+        ):
+            raise _refuse(node, _shown(node), "is no ATen operator")
+        tensors = [one for one in _tensors_in(result) if one is not None]
+        for tensor in tensors:
+            self._check_tensor(node, tensor)
+        name = operator_name(node.target)
+        if name == "copy_":
+            return self._update(node)
+        if not tensors:
+            raise _refuse(node, _shown(node), "returns no tensor")
+        if name in EXTERN_REASONS:
+            return self._extern(node)
+        if name not in GENERATED:
+            raise _refuse(node, _shown(node), "has no lowering to loops")
+        call = Call(self._builder, node.name, node.target, self._arguments(node), result)
+        try:
+            return GENERATED[name](call)
+        except NotImplementedError as error:
+            raise _refuse(node, _shown(node), f"is not lowered: {error}") from None
+
+    def _arguments(self, node: torch.fx.Node) -> dict[str, object]:
+        """Return the arguments of a call by their names in the schema, with defaults."""
+        target = node.target
+        assert isinstance(target, torch._ops.OpOverload)
+        found: dict[str, object] = {}
+        for position, argument in enumerate(target._schema.arguments):
+            name = _PRIM_NAMES.get(argument.name, argument.name)
+            if target.namespace != "prims":
+                name = argument.name
+            if position < len(node.args):
+                found[name] = self._value(node.args[position])
+            elif argument.name in node.kwargs:
+                found[name] = self._value(node.kwargs[argument.name])
+            elif argument.has_default_value():
+                found[name] = argument.default_value
+        return found
+
+    def _extern(self, node: torch.fx.Node) -> object:
+        """Add an extern call; return views of its results."""
+        result = node.meta["val"]
+        is_single = isinstance(result, torch.Tensor)
+        views: list[View | None] = []
+        for tensor in [result] if is_single else result:
+            if not isinstance(tensor, torch.Tensor):
+                views.append(None)
+                continue
+            strides = tuple(expression_of(stride) for stride in tensor.stride())
+            name = node.name if is_single else f"{node.name}_{len(views)}"
+            views.append(self._builder.add_buffer(name, sizes_of(tensor), tensor.dtype, strides))
+        assert isinstance(node.target, torch._ops.OpOverload)
+        args = self._operands([self._value(argument) for argument in node.args])
+        kwargs = self._operands([self._value(value) for value in node.kwargs.values()])
+        extern = Extern(
+            node.name,
+            node.target,
+            tuple(args),
+            tuple(zip(node.kwargs, kwargs, strict=True)),
+            tuple(None if view is None else view.buffer for view in views),
+        )
+        self._builder.add_extern(extern)
+        return views[0] if is_single else tuple(views)
+
+    def _operands(self, values: list[object]) -> list[object]:
+        """Return arguments of an extern call; a view that strides cannot express is copied."""
+        found: list[object] = []
+        for value in values:
+            if isinstance(value, list):
+                found.append(self._operands(value))
+            else:
+                found.append(self._with_strides(value) if isinstance(value, View) else value)
+        return found
+
+    def _with_strides(self, view: View) -> View:
+        if strides_of(view, self._builder.buffers[view.buffer]) is not None:
+            return view
+        body = view.load(variables_of(view.sizes))
+        return self._builder.add_loop(f"{view.buffer}_copy", view.sizes, body)
+
+    def _update(self, node: torch.fx.Node) -> View:
+        """Record an update of an input at the end of the graph."""
+        target, source = (self._value(argument) for argument in node.args[:2])
+        assert isinstance(target, View) and target.buffer in self._inputs
+        buffer = self._builder.buffers[target.buffer]
+        variables = variables_of(buffer.sizes)
+        assert isinstance(source, View) and target.index == variables
+        body = source.load(variables)
+        made = self._builder.add_loop(f"{target.buffer}_new", buffer.sizes, body)
+        self._updates.append(Update(target.buffer, made.buffer))
+        return target
+
+    def _output(self, value: object) -> Output:
+        if isinstance(value, torch.fx.Node):
+            found = self._values[value]
+            if isinstance(found, View):
+                return self._output_view(value, found)
+            assert isinstance(found, sympy.Expr)
+            return found
+        return None if value is None else sympy.sympify(value)
+
+    def _output_view(self, node: torch.fx.Node, view: View) -> View:
+        """Return a view that strides can express, for an output."""
+        return self._with_strides(view)
+
+
+def _tensors_in(value: object) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [tensor for item in value for tensor in _tensors_in(item)]
+    return []
+
+
+def _shown(node: torch.fx.Node) -> str:
+    return f"the operator {node.target}" if node.op == "call_function" else f"`{node.name}`"
+
+
+def _refuse(node: torch.fx.Node, subject: str, problem: str) -> UnsupportedOperator:
+    """Return the error for a node that a stage does not have, with its line in the source."""
+    frames = re.findall(r'File "(.+)", line (\d+)', node.meta.get("stack_trace") or "")
+    place = f", called at {frames[-1][0]}:{frames[-1][1]}" if frames else ""
+    return UnsupportedOperator(f"backend `loops`: {subject} {problem} (node `{node.name}`{place})")

@@ -1,0 +1,229 @@
+"""The steps of a compiled graph as a Python function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from fullgraph.compiler.lowering.cpp import load_kernels
+from fullgraph.compiler.lowering.fusion import Plan
+from fullgraph.compiler.lowering.ir import Buffer, Extern, Update, View, strides_of, variables_of
+from fullgraph.compiler.lowering.runtime.size_text import size_text, tuple_text
+from fullgraph.compiler.lowering.runtime.steps import (
+    Allocate,
+    CallExtern,
+    CallKernel,
+    Free,
+    RuntimeStep,
+    make_steps,
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled graph: its steps, and the Python source that runs them."""
+
+    plan: Plan
+    steps: tuple[RuntimeStep, ...]
+    source: str
+
+    @property
+    def kernels(self) -> int:
+        """Number of calls of generated kernels."""
+        return sum(isinstance(step, CallKernel) for step in self.steps)
+
+    @property
+    def externs(self) -> tuple[str, ...]:
+        """Extern operators that are called, in order."""
+        return tuple(str(one.extern.target) for one in self.steps if isinstance(one, CallExtern))
+
+    def load(self) -> Callable[[list[object]], list[object]]:
+        """Return the function: it takes a list of inputs, which it empties, and returns outputs.
+
+        Kernels that are not on disk are compiled.
+        """
+        sources = [step.source for step in self.steps if isinstance(step, CallKernel)]
+        names: dict[str, object] = dict(load_kernels(sources))
+        for number, step in enumerate(self.steps):
+            if isinstance(step, CallExtern):
+                names[f"extern_{number}"] = step.extern.target
+                names.update(_constants_of(step.extern, number))
+        names.update(
+            empty_strided=torch.empty_strided,
+            torch=torch,
+            restride=restride,
+            check=_check_positions,
+            get_num_threads=torch.get_num_threads,
+            **self.plan.graph.constants,
+        )
+        exec(compile(self.source, "<loops program>", "exec"), names)
+        function: Callable[[list[object]], list[object]] = names["run"]  # type: ignore[assignment]
+        return function
+
+
+def make_program(plan: Plan) -> Program:
+    """Return the program that runs a plan."""
+    steps = make_steps(plan)
+    return Program(plan, steps, _SourceWriter(plan, steps).write())
+
+
+def restride(
+    tensor: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> torch.Tensor:
+    """Return the tensor itself if its strides are as given where they matter, else a copy."""
+    pairs = zip(tensor.shape, tensor.stride(), strides, strict=True)
+    if all(actual == wanted or size == 1 for size, actual, wanted in pairs) or not tensor.numel():
+        return tensor
+    copy = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
+    return copy.copy_(tensor)
+
+
+def _check_positions(error: torch.Tensor) -> None:
+    """Raise if a kernel met a position out of range."""
+    if error.item():
+        raise IndexError("index out of range in a kernel of the backend `loops`")
+
+
+def _constants_of(extern: Extern, number: int) -> dict[str, object]:
+    """Return the arguments of an extern call that are not written as text."""
+    values = [*extern.args, *(value for _, value in extern.kwargs)]
+    return {f"constant_{number}_{place}": value for place, value in enumerate(values)}
+
+
+class _SourceWriter:
+    """State of writing the Python source."""
+
+    def __init__(self, plan: Plan, steps: Sequence[RuntimeStep]) -> None:
+        self._graph = plan.graph
+        self._steps = steps
+        self._lines: list[str] = []
+
+    def write(self) -> str:
+        """Return the source of the function `run`."""
+        self._write_inputs()
+        if any(isinstance(step, CallKernel) for step in self._steps):
+            self._lines.append("threads = get_num_threads()")
+        if self._has_errors:
+            self._lines.append("error = torch.zeros(1, dtype=torch.int64)")
+        for number, step in enumerate(self._steps):
+            self._write_step(step, number)
+        outputs = [self._output(one) for one in self._graph.outputs]
+        self._lines.append(f"return [{', '.join(outputs)}]")
+        body = "\n".join(f"    {line}" for line in self._lines)
+        return f"def run(inputs):\n{body}\n"
+
+    @property
+    def _has_errors(self) -> bool:
+        return any(isinstance(one, CallKernel) and one.source.has_error for one in self._steps)
+
+    def _write_inputs(self) -> None:
+        names, symbols = [], set[sympy.Symbol]()
+        for number, one in enumerate(self._graph.inputs):
+            if isinstance(one, str):
+                names.append(one)
+            elif isinstance(one, sympy.Symbol):
+                names.append(str(one))
+                symbols.add(one)
+            else:
+                names.append(f"_unused_{number}")
+        if names:
+            self._lines.append(f"{', '.join(names)}, = inputs")
+        self._lines.append("inputs.clear()")
+        for one in self._graph.inputs:
+            if not isinstance(one, str):
+                continue
+            buffer = self._graph.buffers[one]
+            for dim, size in enumerate(buffer.sizes):
+                if isinstance(size, sympy.Symbol) and size not in symbols:
+                    symbols.add(size)
+                    self._lines.append(f"{size} = {one}.size({dim})")
+        for one in self._graph.inputs:
+            if isinstance(one, str) and one.startswith("tangents"):
+                self._check_strides(self._graph.buffers[one])
+
+    def _check_strides(self, buffer: Buffer) -> None:
+        """Write a copy of a tensor whose strides differ from those that kernels assume."""
+        name, strides = buffer.name, tuple_text(buffer.strides)
+        self._lines.append(
+            f"if {name}.stride() != {strides}: "
+            f"{name} = restride({name}, {tuple_text(buffer.sizes)}, {strides})"
+        )
+
+    def _write_step(self, step: RuntimeStep, number: int) -> None:
+        match step:
+            case Allocate(buffer, None):
+                self._lines.append(
+                    f"{buffer.name} = empty_strided({tuple_text(buffer.sizes)}, "
+                    f"{tuple_text(buffer.strides)}, dtype={buffer.dtype})"
+                )
+            case Allocate(buffer, Buffer() as other):
+                is_same = (other.sizes, other.strides) == (buffer.sizes, buffer.strides)
+                shape = f"({tuple_text(buffer.sizes)}, {tuple_text(buffer.strides)})"
+                view = "" if is_same else f".as_strided{shape}"
+                self._lines.append(f"{buffer.name} = {other.name}{view}; del {other.name}")
+            case CallKernel(source):
+                arguments = [f"{name}.data_ptr()" for name in source.buffers]
+                arguments += [*map(str, source.sizes), "threads"]
+                if source.has_error:
+                    arguments.append("error.data_ptr()")
+                self._lines.append(f"{source.name}({', '.join(arguments)})")
+                if source.has_error:
+                    self._lines.append("check(error)")
+            case CallExtern(extern):
+                self._write_extern(extern, number)
+            case Update(name, source):
+                self._lines.append(f"{name}.copy_({source})")
+            case Free(names):
+                self._lines.append(f"del {', '.join(names)}")
+
+    def _write_extern(self, extern: Extern, number: int) -> None:
+        arguments = [
+            self._argument(value, f"constant_{number}_{place}")
+            for place, value in enumerate(extern.args)
+        ]
+        arguments += [
+            f"{key}={self._argument(value, f'constant_{number}_{len(extern.args) + place}')}"
+            for place, (key, value) in enumerate(extern.kwargs)
+        ]
+        call = f"extern_{number}({', '.join(arguments)})"
+        is_single = len(extern.results) == 1 and extern.results[0] == extern.name
+        if is_single:
+            self._lines.append(f"{extern.name} = {call}")
+        else:
+            targets = [name or "_" for name in extern.results]
+            self._lines.append(f"{', '.join(targets)}, = {call}")
+        for name in extern.results:
+            if name:
+                self._check_strides(self._graph.buffers[name])
+
+    def _argument(self, value: object, constant: str) -> str:
+        """Return an argument of an extern call as text; `constant` names it if it has none."""
+        if isinstance(value, View):
+            return self._view(value)
+        if isinstance(value, sympy.Expr):
+            return size_text(value)
+        if isinstance(value, list) and any(isinstance(one, View | sympy.Expr) for one in value):
+            parts = [self._argument(one, f"{constant}[{i}]") for i, one in enumerate(value)]
+            return f"[{', '.join(parts)}]"
+        return constant
+
+    def _view(self, view: View) -> str:
+        """Return a view of a buffer as text."""
+        buffer = self._graph.buffers[view.buffer]
+        if view.sizes == buffer.sizes and view.index == variables_of(view.sizes):
+            return buffer.name
+        found = strides_of(view, buffer)
+        assert found is not None
+        strides, offset = found
+        is_input = buffer.name in self._graph.inputs or buffer.name in self._graph.constants
+        place = f"{buffer.name}.storage_offset() + {size_text(offset)}" if is_input else ""
+        place = place or size_text(offset)
+        return f"{buffer.name}.as_strided({tuple_text(view.sizes)}, {tuple_text(strides)}, {place})"
+
+    def _output(self, output: View | sympy.Expr | None) -> str:
+        if output is None:
+            return "None"
+        return self._view(output) if isinstance(output, View) else size_text(output)

@@ -1,0 +1,105 @@
+"""A compiled graph as a list of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+
+from fullgraph.compiler.lowering.cpp import KernelSource, write_kernel
+from fullgraph.compiler.lowering.fusion import Kernel, Plan
+from fullgraph.compiler.lowering.ir import Buffer, Extern, Update, View
+
+
+@dataclass(frozen=True)
+class Allocate:
+    """Allocate a buffer, or take the memory of one that is no longer used."""
+
+    buffer: Buffer
+    reuses: Buffer | None
+
+
+@dataclass(frozen=True)
+class CallKernel:
+    """Call a generated kernel."""
+
+    source: KernelSource
+
+
+@dataclass(frozen=True)
+class CallExtern:
+    """Call an extern operator."""
+
+    extern: Extern
+
+
+@dataclass(frozen=True)
+class Free:
+    """Drop buffers after their last use."""
+
+    names: tuple[str, ...]
+
+
+RuntimeStep = Allocate | CallKernel | CallExtern | Free | Update
+
+
+def make_steps(plan: Plan) -> tuple[RuntimeStep, ...]:
+    """Return the steps that run a plan.
+
+    A buffer is allocated just before its kernel, and its memory is used again after its last use by
+    a later buffer of as many bytes.
+    """
+    buffers, in_memory = plan.graph.buffers, plan.in_memory
+    calls: list[CallKernel | CallExtern | Update] = []
+    for step in plan.steps:
+        if isinstance(step, Kernel):
+            calls.append(CallKernel(write_kernel(step, buffers, in_memory)))
+        else:
+            calls.append(CallExtern(step))
+    calls += plan.graph.updates
+    last = {name: number for number, call in enumerate(calls) for name in _uses(call)}
+    kept = {one.buffer for one in plan.graph.outputs if isinstance(one, View)}
+    given = {name for name in plan.graph.inputs if isinstance(name, str)}
+    given |= set(plan.graph.constants)
+    known, own, unused = set(given), set[str](), list[Buffer]()
+    steps: list[RuntimeStep] = []
+    for number, call in enumerate(calls):
+        if isinstance(call, CallKernel):
+            for name in call.source.buffers:
+                if name not in known:
+                    steps.append(_allocate(buffers[name], unused))
+                    own.add(name)
+        known.update(_uses(call))
+        steps.append(call)
+        ended = [name for name in _uses(call) if last[name] == number]
+        ended = [name for name in ended if name not in kept | set(plan.graph.constants)]
+        unused += [buffers[name] for name in ended if name in own]
+        dropped = tuple(name for name in ended if name not in own)
+        if dropped:
+            steps.append(Free(dropped))
+    return tuple(steps)
+
+
+def _uses(call: CallKernel | CallExtern | Update) -> tuple[str, ...]:
+    """Return the buffers that a call reads or writes."""
+    if isinstance(call, CallKernel):
+        return call.source.buffers
+    if isinstance(call, CallExtern):
+        results = tuple(name for name in call.extern.results if name)
+        return tuple(dict.fromkeys((*call.extern.reads, *results)))
+    return (call.name, call.source)
+
+
+def _allocate(buffer: Buffer, unused: list[Buffer]) -> Allocate:
+    """Return the step that allocates a buffer; a buffer whose memory it takes leaves `unused`."""
+    size = _size(buffer)
+    for other in reversed(unused):
+        if other.dtype == buffer.dtype and _size(other) == size:
+            unused.remove(other)
+            return Allocate(buffer, other)
+    return Allocate(buffer, None)
+
+
+def _size(buffer: Buffer) -> sympy.Expr:
+    """Return the number of elements."""
+    return sympy.expand(sympy.prod(buffer.sizes))

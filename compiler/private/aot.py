@@ -1,0 +1,105 @@
+"""AOTAutograd for a backend of our own, and symbolic sizes as sympy expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[object]], Callable[..., object]]
+
+_KEPT = """
+addmm bmm baddbmm native_dropout bernoulli _scaled_dot_product_flash_attention_for_cpu
+_scaled_dot_product_attention_math_for_mps upsample_bicubic2d max_pool2d_with_indices
+"""
+_ADDED = """
+native_layer_norm _softmax _log_softmax gelu native_group_norm _native_batch_norm_legit_functional
+_native_batch_norm_legit _native_batch_norm_legit_no_training native_batch_norm std
+expand_copy repeat index_select floor_divide lerp addcmul addcdiv silu mish softplus elu leaky_relu
+hardtanh hardsigmoid hardswish mse_loss smooth_l1_loss huber_loss nll_loss_forward
+nll_loss2d_forward binary_cross_entropy glu norm linalg_vector_norm batch_norm_backward
+native_batch_norm_backward native_group_norm_backward upsample_bilinear2d upsample_nearest2d
+pixel_shuffle pixel_unshuffle im2col fill masked_fill logit frac heaviside nan_to_num square
+logaddexp xlogy sinc special_entr rsub sgn split unbind
+"""
+
+
+def default_decompositions() -> dict[Any, Callable[..., object]]:
+    """Return torch's decompositions for a backend that fuses: operator → its decomposition."""
+    from torch._decomp import core_aten_decompositions, get_decompositions
+
+    table = dict(core_aten_decompositions())
+    packets = [getattr(torch.ops.aten, name, None) for name in _ADDED.split()]
+    table.update(get_decompositions([packet for packet in packets if packet is not None]))
+    kept = set(_KEPT.split())
+    return {
+        operator: rule
+        for operator, rule in table.items()
+        if operator.name().split("::")[-1].split(".")[0] not in kept
+    }
+
+
+def compile_with_autograd(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[object],
+    *,
+    forward: GraphCompiler,
+    backward: GraphCompiler,
+    decompositions: Mapping[Any, Callable[..., object]],
+    partition: Callable[..., tuple[torch.fx.GraphModule, torch.fx.GraphModule]] | None = None,
+) -> Callable[..., object]:
+    """Return the compiled form of Dynamo's graph, with autograd and updates of inputs around it.
+
+    `forward` and `backward` compile functional graphs of ATen operators. What they return takes
+    one list of arguments, which it may empty. `partition` splits a joint graph; by default, torch's
+    min-cut partitioner does.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.aot_autograd import make_boxed_func
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    def boxed(compiler: GraphCompiler) -> GraphCompiler:
+        """Return the compiler with AOTAutograd's marker of functions that take a list."""
+
+        def compile_boxed(graph: torch.fx.GraphModule, args: Sequence[object]) -> Any:
+            compiled = compiler(graph, args)
+            run: Any = make_boxed_func(lambda *values: compiled(list(values)))
+            run = compiled if _set_boxed(compiled) else run
+            return run
+
+        return compile_boxed
+
+    backend = aot_autograd(
+        fw_compiler=boxed(forward),
+        bw_compiler=boxed(backward),
+        inference_compiler=boxed(forward),
+        decompositions=decompositions,
+        partition_fn=partition or min_cut_rematerialization_partition,
+    )
+    return backend(module, inputs)
+
+
+def _set_boxed(function: Any) -> bool:
+    """Mark a function as one that takes a list of arguments; return whether it can be marked."""
+    try:
+        function._boxed_call = True
+    except AttributeError:
+        return False
+    return True
+
+
+def register_backend(name: str, backend: Any) -> None:
+    """Register a backend of torch.compile, unless the name is taken."""
+    from torch._dynamo.backends import registry
+
+    if name not in getattr(registry, "_COMPILER_FNS", {}):
+        registry.register_backend(backend, name=name)
+
+
+def expression_of(value: object) -> sympy.Expr:
+    """Return a size, an int or a torch.SymInt, as a sympy expression."""
+    if isinstance(value, torch.SymInt):
+        return value.node.expr
+    return sympy.Integer(int(value))  # type: ignore[call-overload]

@@ -1,0 +1,140 @@
+"""The backend `loops` in torch.compile: training, updates of inputs, dynamic shapes, the cache."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import fullgraph.compiler.lowering.backend  # noqa: F401  # registers the backend
+from fullgraph.compiler.lowering.runtime import Program
+
+pytestmark = pytest.mark.compiles
+
+
+@pytest.fixture(autouse=True)
+def kernel_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FULLGRAPH_CACHE_DIR", str(tmp_path))
+    torch.compiler.reset()
+    return tmp_path
+
+
+class Network(nn.Module):
+    """An attention-free block with a norm, a dropout, and a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(0.2), nn.BatchNorm1d(32)
+        )
+        self.head = nn.Linear(32, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(x)).softmax(-1)
+
+
+def test_training_step_equals_eager() -> None:
+    torch.manual_seed(0)
+    model, x, weight = Network(), torch.randn(6, 16), torch.randn(6, 8)
+    reference = copy.deepcopy(model)
+    programs: list[Program] = []
+    compiled = torch.compile(model, backend="loops", options={"on_program": programs.append})
+    results = []
+    for run, owner in ((reference, reference), (compiled, model)):
+        torch.manual_seed(1)
+        given = x.clone().requires_grad_()
+        (run(given) * weight).sum().backward()
+        results.append([given.grad, *(p.grad for p in owner.parameters()), *owner.buffers()])
+    torch.testing.assert_close(*results)
+    assert len(programs) == 2
+    names = {name.split(".")[1] for program in programs for name in program.externs}
+    assert names == {"addmm", "mm", "native_dropout"}
+    assert all(program.kernels < 10 for program in programs)
+
+
+def test_dynamic_shapes_compile_once() -> None:
+    programs: list[Program] = []
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        z = torch.cat([x, x * 2], 1).view(-1, 2, x.shape[1]).softmax(2)
+        return z + y, (z * x.shape[0]).sum(0), z.flatten(1)[:, 1:].mean(1)
+
+    options = {"on_program": programs.append}
+    compiled = torch.compile(function, backend="loops", dynamic=True, options=options)
+    for rows, columns in ((3, 5), (4, 9), (70, 2)):
+        x, y = torch.randn(rows, columns), torch.randn(columns)
+        torch.testing.assert_close(compiled(x, y), function(x, y))
+    assert len(programs) == 1
+
+
+def test_inputs_are_updated_and_outputs_alias_them() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x.mul_(2)
+        y[1:].add_(x[1:])
+        base = x + y
+        return x.view(-1), base.t(), base[0]
+
+    inputs = [torch.randn(3, 4), torch.randn(3, 4)]
+    others = [one.clone() for one in inputs]
+    expected = function(*inputs)
+    actual = torch.compile(function, backend="loops")(*others)
+    torch.testing.assert_close(others, inputs)
+    torch.testing.assert_close(actual, expected)
+    assert actual[0].data_ptr() == others[0].data_ptr()
+    assert actual[1].data_ptr() == actual[2].data_ptr()
+
+
+def test_equal_blocks_are_one_kernel() -> None:
+    programs: list[Program] = []
+
+    def function(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = nn.functional.gelu(nn.functional.layer_norm(x @ weight, (8,)))
+        return x
+
+    options = {"on_program": programs.append}
+    torch.compile(function, backend="loops", options=options)(torch.randn(4, 8), torch.randn(8, 8))
+    assert programs[0].kernels == 4
+    assert programs[0].source.count("kernel_") == 4
+    calls = {line.split("(")[0] for line in programs[0].source.splitlines() if "kernel_" in line}
+    assert len(calls) == 1
+
+
+def run_in_new_process(cache: Path, compiler: str) -> str:
+    """Run a compiled function in a new process with a given C++ compiler; return what it prints."""
+
+    def program() -> None:
+        import torch
+
+        compiled = torch.compile(lambda x: x.sin() + 1, backend="loops")
+        print(float(compiled(torch.zeros(3)).sum()))
+
+    source = inspect.cleandoc("\n".join(inspect.getsource(program).splitlines()[1:]))
+    environment = {**os.environ, "FULLGRAPH_CACHE_DIR": str(cache), "CXX": compiler}
+    done = subprocess.run(
+        [sys.executable, "-c", source], env=environment, capture_output=True, text=True, timeout=200
+    )
+    return done.stdout + done.stderr
+
+
+def test_kernels_on_disk_are_not_compiled_again(kernel_cache: Path, tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f'#!/bin/sh\necho called >> {log}\nexec g++ "$@"\n')
+    compiler.chmod(0o755)
+    for _ in range(2):
+        assert "3.0" in run_in_new_process(kernel_cache, str(compiler))
+    assert log.read_text().splitlines() == ["called"]
+
+
+def test_unsupported_operator_is_refused_by_name() -> None:
+    compiled = torch.compile(lambda x: torch.special.bessel_j0(x) + 1, backend="loops")
+    with pytest.raises(Exception, match=r"special_bessel_j0.* has no lowering.*test_loops_backend"):
+        compiled(torch.randn(3))

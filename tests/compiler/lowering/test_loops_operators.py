@@ -1,0 +1,132 @@
+"""Operators that the backend `loops` generates, against eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fullgraph.compiler.lowering.backend  # noqa: F401  # registers the backend
+from fullgraph.compiler.lowering.runtime import Program
+
+pytestmark = pytest.mark.compiles
+
+
+@pytest.fixture(autouse=True)
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path_factory.getbasetemp() / "kernels"
+    monkeypatch.setenv("FULLGRAPH_CACHE_DIR", str(folder))
+    return folder
+
+
+def check(function: Callable[..., object], *inputs: object) -> list[Program]:
+    """Compare a function with eager; return the programs that ran."""
+    torch.compiler.reset()
+    programs: list[Program] = []
+    expected = function(*inputs)
+    options = {"on_program": programs.append}
+    actual = torch.compile(function, backend="loops", options=options, fullgraph=True)(*inputs)
+    torch.testing.assert_close(actual, expected, equal_nan=True)
+    return programs
+
+
+def test_pointwise_operators() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        p = x.abs() + 0.5
+        return [
+            x + y, x - 2 * y, x * y, x / y, x**2, x**3, p**1.7, p**y, 2 - x,
+            torch.exp(x), torch.expm1(x), p.log(), p.log2(), p.log1p(), p.sqrt(), p.rsqrt(),
+            x.sin(), x.cos(), x.tan(), x.atan(), x.tanh(), x.sinh(), torch.erf(x), x.sigmoid(),
+            x.floor(), x.ceil(), x.round(), x.trunc(), x.sign(), x.frac(), p.lgamma(),
+            torch.maximum(x, y), x.clamp(-0.5, 0.5), x.clamp(min=y), torch.where(x > y, x, 1.0),
+            torch.fmod(x, y), torch.remainder(x, y), torch.div(x, y, rounding_mode="floor"),
+            torch.atan2(x, y), torch.copysign(x, y), torch.hypot(x, y), x.isnan(), (x / 0).isinf(),
+            F.gelu(y), F.gelu(y, approximate="tanh"), F.silu(x), F.mish(x), F.elu(x),
+            F.softplus(x), F.leaky_relu(x), F.hardswish(x), F.relu6(x), F.logsigmoid(x),
+        ]  # fmt: skip
+
+    x, y = torch.randn(3, 37), torch.randn(37)
+    x[0, :3] = torch.tensor([float("nan"), float("inf"), -0.0])
+    [program] = check(function, x, y)
+    assert not program.externs
+
+
+def test_integers_and_bools() -> None:
+    def function(i: torch.Tensor, j: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            i + j, i * j, i / j, i // j, i % j, torch.fmod(i, j), -i, i.abs(), i**2, i & j, i | j,
+            i ^ j, ~i, i << 2, i >> 1, i > j, b & (i > 0), ~b, b | b, b.logical_xor(i > 1), b + i,
+            i.clamp(0, 5), torch.where(b, i, j), i * 1.5, i.to(torch.int8), i.float(), b.int(),
+            i.sum(), b.sum(), b.any(0), b.all(1), i.amax(1), i.argmin(1), i.prod(1), i.bool(),
+            torch.div(i, j, rounding_mode="trunc"), i.to(torch.uint8), i.float().mean(0),
+        ]  # fmt: skip
+
+    i = torch.randint(-9, 9, (5, 7))
+    j = torch.randint(1, 4, (5, 7))
+    check(function, i, j, i > 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_floats(dtype: torch.dtype) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [x * y + 1, x.softmax(-1), (x + y).sum(0), x.float() @ y.float().t(), x.amax(1)]
+
+    check(function, torch.randn(6, 40, dtype=dtype), torch.randn(6, 40, dtype=dtype))
+
+
+def test_reductions() -> None:
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        y = x.transpose(0, 2)
+        return [
+            x.sum(), x.sum(0), x.sum((0, 2)), x.mean(1, keepdim=True), x.amax(2), x.amin((0, 1)),
+            x.prod(2), x.argmax(), x.argmax(1), x.argmin(0), x.max(1).values, x.max(2).indices,
+            x.var(1), x.std((0, 2)), *torch.var_mean(x, 2), x.softmax(1), x.log_softmax(2),
+            x.logsumexp(0), x.norm(dim=1), y.sum(0), y.softmax(2), F.layer_norm(x, (9,)),
+            F.group_norm(x, 2), (x > 1).any(1), x - x.mean(), x / x.norm(), y.var(0),
+            x[:, :0].sum(1),
+        ]  # fmt: skip
+
+    check(function, torch.randn(5, 4, 9))
+    with_nan = torch.randn(4, 70)
+    with_nan[1, 50] = torch.nan
+    check(lambda x: (x.amax(1), x.amin(0), x.argmax(1), x.sum()), with_nan)
+
+
+def test_views_and_indexing() -> None:
+    def function(x: torch.Tensor, index: torch.Tensor) -> list[torch.Tensor]:
+        y = (x * 2).reshape(4, 3, 10)
+        return [
+            y.permute(2, 0, 1) + 1, y.flatten(1)[:, 3:20:2] * 2, y[1] + y[-1], y[..., None] * 1,
+            y.unfold(2, 3, 2) + 1, y.view(12, 2, 5).transpose(0, 1).reshape(-1) * 3,
+            torch.cat([y, y[:, :1], -y], 1), torch.stack([y, y + 1], -1), y.expand(2, 4, 3, 10) + 1,
+            F.pad(y, (1, 2, 0, 1), value=3.0), y.flip(0, 2), y.roll(3, 2), y.repeat(2, 1, 1),
+            y.diagonal(0, 1, 2) + 1, y.tril(1), y.triu(), x[index], x[:, index], x[index, index],
+            F.embedding(index, x), x.gather(1, index.expand(12, -1)), x.index_select(1, index),
+            torch.arange(3, 30, 4) + x[0, 0], torch.linspace(0, 1, 7), torch.eye(4) * x[0, 1],
+            *y.split([1, 4, 5], 2), *y.chunk(2), y.unbind(1)[2] * 2,
+            x.as_strided((3, 4), (1, 5), 2) + 1, F.interpolate(y[None], scale_factor=2),
+            F.avg_pool2d(y[None], 2), F.avg_pool2d(y[None], 3, 2, 1, count_include_pad=False),
+        ]  # fmt: skip
+
+    check(function, torch.randn(12, 10), torch.tensor([0, 5, -1 % 10, 3]))
+
+
+def test_slice_assignment() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y[1:3] = 0
+        y[:, ::2] += x[:, 1::2]
+        y[0, 0] = 7
+        return y * 2
+
+    check(function, torch.randn(4, 6))
+
+
+def test_index_out_of_range_raises() -> None:
+    table, index = torch.randn(4, 3), torch.tensor([0, 9])
+    compiled = torch.compile(lambda t, i: t[i] * 2, backend="loops")
+    with pytest.raises(IndexError, match="out of range"):
+        compiled(table, index)
