@@ -6,7 +6,7 @@ program comes through `ProgramRuns`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fullgraph.diagnose.explanation import Explanation
@@ -62,6 +62,8 @@ class SearchState:
     trials: tuple[EditTrial, ...] = ()
     states: Mapping[EditKey, ProofState] = field(default_factory=dict)
     """Last proof state of each edit; an edit that failed is not tried again."""
+    one_sided: frozenset[CauseKey] = frozenset()
+    """Causes whose condition had one value on every input: no edit that depends on it is safe."""
     deferred: frozenset[EditKey] = frozenset()
     """Safe edits that replace their cause by one that only an unsafe edit may remove."""
     offers: Mapping[CauseKey, Offers] = field(default_factory=dict)
@@ -83,9 +85,9 @@ class SearchState:
         offers = [offer for offer in found.offers if offer.rule.boundary == boundary]
         for offer in sorted(offers, key=lambda o: o.preference) if unsafe else offers:
             state = self.states.get(offer.key)
+            if not unsafe and (offer.key in self.deferred or self.is_one_sided(offer)):
+                continue
             if offer.key in self.deferred:
-                if not unsafe:
-                    continue
                 state = None
             allowed = offer.rewrite.applicability is Applicability.SAFE or (
                 unsafe and offer.rewrite.applicability is Applicability.UNSAFE
@@ -93,6 +95,10 @@ class SearchState:
             if allowed and (state is None or (unsafe and state is not ProofState.FAILED)):
                 return offer
         return None
+
+    def is_one_sided(self, offer: Offer) -> bool:
+        """Return whether a condition that `offer` depends on had one value on every input."""
+        return bool(offer.rewrite.tests) and cause_key(offer.cause) in self.one_sided
 
     def with_offers(self, found: Iterable[Offers]) -> SearchState:
         """Return this state with the offers in `found`, and the original texts of their files."""
@@ -201,6 +207,9 @@ def _try_together(
     after = _try_edits(state, texts, together, level, runs)
     if after.program is not state.program or len(together) == 1:
         return after
+    if after.one_sided != state.one_sided:
+        rest = [offer for offer in offers if not after.is_one_sided(offer)]
+        return _try_together(after, rest, level, runs)
     for offer in together:
         if runs.is_late():
             break
@@ -222,8 +231,8 @@ def _try_edits(
 
     `texts` are the files with these edits. `chain` is the edit chain that `offers` extend; None if
     they begin one. An edit that replaces its cause by a new one is kept only if further edits
-    remove that, too. If several offers fail, `state` is returned unchanged: the caller tries each
-    alone.
+    remove that, too. If several offers fail, the returned state has the same program and no new
+    trial: the caller tries each alone, or without those that are one-sided.
     """
     program = state.program
     new = {**program.texts, **texts}
@@ -231,13 +240,16 @@ def _try_edits(
     chain = chain or EditChain(program.explanation)
     mended = [offer.cause for offer in offers]
     explanation, replaced = program.explanation, False
-    if proof.holds:
+    allowed = proof.whole or (proof.holds and level is Applicability.UNSAFE)
+    if proof.holds and not allowed:
+        state = replace(state, one_sided=state.one_sided | set(_one_sided_causes(offers, proof)))
+    if allowed:
         explanation = runs.explain(new, offers)
         check = check_causes(chain.start, explanation, mended)
         replaced = not check.ok and replaces_causes(chain.start, explanation, mended)
         result = proof.state if check.ok or replaced else ProofState.FAILED
         proof = replace(proof, state=result, checks=(*proof.checks, check))
-    accepted = proof.whole or (proof.holds and level is Applicability.UNSAFE)
+    accepted = allowed and proof.holds
     if len(offers) > 1 and (replaced or not accepted):
         return state
     keys = {offer.key for offer in offers}
@@ -263,6 +275,15 @@ def _try_edits(
     if level is Applicability.UNSAFE:
         state = replace(state, deferred=state.deferred - keys)
     return state
+
+
+def _one_sided_causes(offers: Sequence[Offer], proof: Proof) -> Iterator[CauseKey]:
+    """Yield the causes of the offers with a condition that had one value on every input."""
+    sides = iter(proof.sides)
+    for offer in offers:
+        values = [next(sides)[1] for _ in offer.rewrite.tests]
+        if any(value != "both" for value in values):
+            yield cause_key(offer.cause)
 
 
 def _extend_chain(

@@ -127,3 +127,32 @@ def test_the_last_edit_is_undone_where_inductor_computes_something_else():
     undone = undo_under_inductor(found, program.runs(prove_under_inductor=lambda *_: WRONG))
     assert not undone.program.texts and not undone.trials[0].accepted
     assert found.trials[0].accepted
+
+
+def test_an_edit_proved_on_one_side_leaves_the_safe_search_without_another_proof():
+    words = {"bad1": "good1", "bad2": "good2", "bad3": "good3"}
+    program = FakeProgram("bad1 + bad2 + bad3", words)
+    proofs = []
+
+    def prove(base, texts, offers):
+        proofs.append([offer.rule.code for offer in offers])
+        sides = tuple(("bad2", "false") for offer in offers for _ in offer.rewrite.tests)
+        return Proof(ProofState.ONE_SIDE, sides=sides) if sides else PROVED
+
+    def propose(edited):
+        """As the program proposes; the edit of `bad2` has a condition."""
+        for found in program.propose(edited):
+            offers = [
+                replace(one, rewrite=replace(one.rewrite, tests=tuple(one.rewrite.replacements)))
+                if one.cause.expression == "bad2"
+                else one
+                for one in found.offers
+            ]
+            yield replace(found, offers=tuple(offers))
+
+    runs = program.runs(propose=lambda edited: [*propose(edited)], prove=prove)
+    safe = search_edits(program.start(), SAFE, runs, rounds=8)
+    assert safe.program.texts == {"f.py": "good1 + bad2 + good3"}
+    assert proofs == [["FG-bad1", "FG-bad2", "FG-bad3"], ["FG-bad1", "FG-bad3"]]
+    unsafe = search_edits(safe, UNSAFE, runs, rounds=8)
+    assert unsafe.program.texts == {"f.py": "good1 + good2 + good3"} and len(proofs) == 3
