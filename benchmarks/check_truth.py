@@ -2,6 +2,7 @@
 
     python benchmarks/check_truth.py [--only PART] [--sources field fix_models zoo] [--half dev]
     python benchmarks/check_truth.py --compare        the table alone, from the saved truth
+    python benchmarks/check_truth.py --recompiles     of programs that are called several times
 
 The truth of each program is added to benchmarks/results/check-truth-<torch version>.jsonl as it
 comes: the causes of either mode, and the lines that ran in eager. An interrupted run goes on where
@@ -10,7 +11,7 @@ it stopped. `check` then reads the same files.
 *Precision*: of the findings on lines that ran, how many lie at a cause. *Recall*: of the causes on
 lines that ran, at how many a finding lies. A finding lies at a cause if their lines overlap, those
 of the cause's calls included. The programs are halved by the digest of their names: `held` is for
-the end.
+the end. What counts as found for recompiles, `recompile_truth.py` says.
 """
 
 from __future__ import annotations
@@ -26,13 +27,20 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fullgraph.rewrites.check import CheckResult
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import recompile_truth
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 SOURCES = ("field", "fix_models", "zoo")
+BATCH = 20
+"""Number of programs that are called several times in one process."""
 Built = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
@@ -78,7 +86,8 @@ def truth_of(name: str) -> dict[str, Any]:
     from fullgraph.diagnose.explain import explain
 
     program, args, kwargs = build(name)
-    lines = executed_lines(program, args, kwargs)
+    copied, *call = copy.deepcopy((program, args, kwargs))
+    lines = executed_lines(copied, [tuple(call)])
     explained = explain(program, args, kwargs=kwargs, seconds=60)
     causes = [
         {
@@ -102,12 +111,18 @@ def truth_of(name: str) -> dict[str, Any]:
     }
 
 
+def recompiles_of(name: str) -> dict[str, Any]:
+    """Return the truth of a program that is called several times."""
+    return recompile_truth.truth_of(
+        name, lambda program, calls: executed_lines(program, [(call, {}) for call in calls])
+    )
+
+
 def executed_lines(
-    program: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    program: Callable[..., Any], calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]]
 ) -> dict[str, set[int]]:
-    """Return the lines that a call runs, by file; torch, NumPy and Python are left out."""
+    """Return the lines that calls run, by file; torch, NumPy and Python are left out."""
     lines: dict[str, set[int]] = defaultdict(set)
-    program, args, kwargs = copy.deepcopy((program, args, kwargs))
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
         file = frame.f_code.co_filename
@@ -118,7 +133,8 @@ def executed_lines(
 
     sys.settrace(trace)
     try:
-        program(*args, **kwargs)
+        for args, kwargs in calls:
+            program(*args, **kwargs)
     finally:
         sys.settrace(None)
     return lines
@@ -134,30 +150,33 @@ def is_checked(file: str) -> bool:
     return not any(part in file for part in outside) or "/benchmarks/" in file
 
 
-def measure(names: Iterable[str], path: Path, timeout: float) -> None:
-    """Add the truth of the programs that have none yet, each from a process of its own."""
+def measure(names: Iterable[str], path: Path, timeout: float, options: list[str]) -> None:
+    """Add the truth of the programs that have none yet, each batch from a process of its own.
+
+    `options` are those of the process, and `timeout` is that of a program.
+    """
     known = {row["name"] for row in read(path)}
-    for name in names:
-        if name in known:
-            continue
+    left = [name for name in names if name not in known]
+    size = BATCH if options else 1
+    for batch in (left[n : n + size] for n in range(0, len(left), size)):
+        command = [sys.executable, __file__, *options, "--truth", *batch]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        error, output = "no answer", ""
         try:
+            limit = timeout * len(batch)
             done = subprocess.run(
-                [sys.executable, __file__, "--truth", name],
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                command, capture_output=True, text=True, timeout=limit, cwd=ROOT, env=environment
             )
-            row = json.loads(done.stdout.splitlines()[-1])
-        except subprocess.TimeoutExpired:
-            row = {"name": name, "error": "timeout", "causes": [], "lines": {}, "target": ""}
-        except (IndexError, ValueError):
-            error = done.stderr.strip().rpartition("\n")[2]
-            row = {"name": name, "error": error, "causes": [], "lines": {}, "target": ""}
-        with path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
-        print(name, len(row["causes"]), row["error"] or "", flush=True)
+            error, output = done.stderr.strip().rpartition("\n")[2], done.stdout
+        except subprocess.TimeoutExpired as ended:
+            error, output = "timeout", (ended.stdout or b"").decode()
+        rows = [json.loads(line) for line in output.splitlines() if line.startswith('{"name"')]
+        for name in batch:
+            failed = {"name": name, "error": error, "causes": [], "lines": {}, "target": ""}
+            row = next((row for row in rows if row["name"] == name), failed)
+            with path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(row) + "\n")
+            print(name, len(row["causes"]), row["error"] or "", flush=True)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -167,20 +186,28 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def compare(rows: list[dict[str, Any]], strict: bool, verbose: bool) -> None:
-    """Print precision and recall by category."""
+def check_files(rows: list[dict[str, Any]], strict: bool) -> CheckResult:
+    """Check the files of which any program ran lines, with the programs' functions as entries."""
     from fullgraph.rewrites.check import check
 
-    rows = [row for row in rows if row["lines"]]
     every = {file for row in rows for file in row["lines"]}
     files = sorted(file for file in every if os.path.exists(file) and is_checked(file))
     entries = [
-        f"{module_of(file)}:{row['target']}"
+        f"{module_of(file)}:{name}"
         for row in rows
         if row["target"]
-        for file in row["lines"]
+        for file, name in (
+            [row["target"]]
+            if isinstance(row["target"], list)
+            else [(file, row["target"]) for file in row["lines"]]
+        )
     ]
-    result = check(files, strict=strict, fixes=False, entries=entries)
+    return check(files, strict=strict, fixes=False, entries=entries)
+
+
+def compare(rows: list[dict[str, Any]], strict: bool, verbose: bool) -> None:
+    """Print precision and recall by category."""
+    result = check_files(rows, strict)
     ran, causes = lines_that_ran(rows), causes_by_line(rows)
     right, wrong, missed, hit, idle = Counter(), Counter(), Counter(), Counter(), 0  # type: ignore[var-annotated]
     covered: dict[str, set[int]] = defaultdict(set)
@@ -206,7 +233,24 @@ def compare(rows: list[dict[str, Any]], strict: bool, verbose: bool) -> None:
             file, first, _ = place[0]
             print(f"  missed  {file}:{first}: {category}: {expression[:70]!r}")
     print_table(right, wrong, hit, missed)
-    print(f"{len(rows)} programs, {len(files)} files; {idle} findings on lines that did not run")
+    print_count(rows, result, idle)
+
+
+def compare_recompiles(rows: list[dict[str, Any]], strict: bool, verbose: bool) -> None:
+    """Print precision and recall by kind of recompile."""
+    result = check_files(rows, strict)
+    *counts, idle = recompile_truth.compare(rows, result.findings, verbose)
+    print_table(*counts)
+    hit, missed = (
+        sum(n for kind, n in one.items() if not kind.endswith(", once")) for one in counts[2:]
+    )
+    print(f"without those that recompile once: {hit} found, {missed} missed, {share(hit, missed)}")
+    print_count(rows, result, idle)
+
+
+def print_count(rows: list[dict[str, Any]], result: CheckResult, idle: int) -> None:
+    """Print the number of programs, files and findings on lines that did not run."""
+    print(f"{len(rows)} programs, {result.files} files; {idle} findings on lines that did not run")
 
 
 def module_of(file: str) -> str:
@@ -277,32 +321,44 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="programs whose names hold this")
-    parser.add_argument("--sources", nargs="*", default=list(SOURCES), choices=SOURCES)
+    every = [*SOURCES, *recompile_truth.SOURCES[:1]]
+    parser.add_argument("--sources", nargs="*", default=every, choices=every)
     parser.add_argument("--half", choices=("dev", "held", "both"), default="dev")
     parser.add_argument("--timeout", type=float, default=150)
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--recompiles", action="store_true", help="compare recompiles, not breaks")
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--verbose", action="store_true", help="list what is wrong and missed")
-    parser.add_argument("--truth", help=argparse.SUPPRESS)
+    parser.add_argument("--truth", nargs="+", default=[], help=argparse.SUPPRESS)
     args = parser.parse_args()
+    for name in args.truth:
+        row = recompiles_of(name) if args.recompiles else truth_of(name)
+        print(json.dumps(row), flush=True)
     if args.truth:
-        print(json.dumps(truth_of(args.truth)))
         return
     from importlib.metadata import version
 
-    path = RESULTS / f"check-truth-{version('torch').partition('+')[0]}.jsonl"
+    kind, options = ("recompile", ["--recompiles"]) if args.recompiles else ("check", [])
+    known, listed = (
+        (recompile_truth.SOURCES, recompile_truth.names_of)
+        if args.recompiles
+        else (SOURCES, names_of)
+    )
+    sources = [one for one in args.sources if one in known]
+    path = RESULTS / f"{kind}-truth-{version('torch').partition('+')[0]}.jsonl"
     if not args.compare:
-        names = [name for source in args.sources for name in names_of(source)]
+        names = [name for source in sources for name in listed(source)]
         wanted = [n for n in names if args.only in n and args.half in (half_of(n), "both")]
-        measure(wanted, path, args.timeout)
+        measure(wanted, path, args.timeout, options)
     rows = [
         row
         for row in read(path)
-        if args.only in row["name"]
-        and row["name"].partition(":")[0] in args.sources
+        if row["lines"]
+        and args.only in row["name"]
+        and row["name"].partition(":")[0] in sources
         and args.half in (half_of(row["name"]), "both")
     ]
-    compare(rows, args.strict, args.verbose)
+    (compare_recompiles if args.recompiles else compare)(rows, args.strict, args.verbose)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,25 @@ def _value(found: re.Match[str]) -> Root:
     return Root(name, kind, (kind, _identity(name)))
 
 
+def _object(found: re.Match[str]) -> Root:
+    """Return an object that was replaced as a `Root`; of a function, the guard is on its code."""
+    name = found[1].removesuffix(".__code__").removesuffix(".__func__")
+    return Root(name, RootKind.OBJECT, (RootKind.OBJECT, _identity(name)))
+
+
+def _missing(found: re.Match[str]) -> Root:
+    """Return an attribute that a later call finds as a `Root`."""
+    name = f"{found[1]}.{found[2]}"
+    return Root(name, RootKind.NONE, (RootKind.NONE, _identity(name)))
+
+
+def _bounded(found: re.Match[str]) -> Root:
+    """Return a number that left the range for which a graph was compiled as a `Root`."""
+    name = found[1] or found[2]
+    kind = RootKind.ATTRIBUTE if "." in name else RootKind.ARGUMENT
+    return Root(name, kind, (kind, _identity(name)))
+
+
 def _identity(name: str) -> str:
     """Return `self.n` for `self.layers[0].n`, so that equal modules share a name.
 
@@ -122,7 +141,9 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], Root]], ...] = (
     (rf"^({_NAME}) == None$", _named(RootKind.NONE)),
     (rf"^({_NAME}) == ([^=<>]+)$", _value),
     (rf"^not ({_NAME})$", _named(RootKind.LENGTH)),
-    (rf"^___check_obj_id\(({_NAME}), ", _named(RootKind.OBJECT)),
+    (rf"^___check_obj_id\(({_NAME}), ", _object),
+    (rf"^(?:not )?hasattr\(({_NAME}), ['\"](\w+)['\"]\)", _missing),
     (rf"^___check_type_id\(({_NAME}), ", _named(RootKind.NONE)),
     (rf"^({_NAME}) is ({_NAME})$", _named(RootKind.OBJECT)),
+    (rf"^(?:({_NAME}) [<>!]=? [\d.]+|[\d.]+ [<>!]=? ({_NAME})(?: <=? [\d.]+)?)$", _bounded),
 )

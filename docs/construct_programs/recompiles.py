@@ -83,6 +83,51 @@ def _():
     return same(Net())
 
 
+@changing("recompile.module_str")
+def _():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.turn = "a"
+
+        def forward(self, x):
+            x = x + 1 if self.turn == "a" else x - 1
+            self.turn = "b" if self.turn == "a" else "a"
+            return x
+
+    return same(Net())
+
+
+@changing("recompile.module_function")
+def _():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.undo = lambda t: t
+
+        def forward(self, x):
+            x = self.undo(x)
+            count = x.shape[0]
+            self.undo = lambda t: t - count
+            return x + 1
+
+    return same(Net())
+
+
+@changing("recompile.module_tensor")
+def _():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("kept", torch.zeros(1, 4))
+
+        def forward(self, x):
+            self.kept = torch.cat([self.kept, x[None]])
+            return self.kept.mean(0)
+
+    return same(Net())
+
+
 @changing("recompile.module_list")
 def _():
     class Net(nn.Module):
@@ -116,6 +161,8 @@ class Counter:
 
     def __init__(self):
         self.count, self.rate, self.kept = 0, 1.0, None
+        self.ready, self.turn, self.past = False, "a", torch.zeros(1, 4)
+        self.undo = torch.neg
 
 
 @changing("recompile.object_int")
@@ -152,6 +199,54 @@ def _():
     return same(step)
 
 
+@changing("recompile.object_bool")
+def _():
+    counter = Counter()
+
+    def step(x):
+        if not counter.ready:
+            counter.ready = True
+        return x + 1
+
+    return same(step)
+
+
+@changing("recompile.object_str")
+def _():
+    counter = Counter()
+
+    def step(x):
+        x = x + 1 if counter.turn == "a" else x - 1
+        counter.turn = "b" if counter.turn == "a" else "a"
+        return x
+
+    return same(step)
+
+
+@changing("recompile.object_function")
+def _():
+    counter = Counter()
+
+    def step(x):
+        x = counter.undo(x)
+        count = x.shape[0]
+        counter.undo = lambda t: t - count
+        return x + 1
+
+    return same(step)
+
+
+@changing("recompile.object_tensor")
+def _():
+    counter = Counter()
+
+    def step(x):
+        counter.past = torch.cat([counter.past, x[None]])
+        return counter.past.mean(0)
+
+    return same(step)
+
+
 @changing("recompile.global")
 def _():
     def step(x):
@@ -178,6 +273,16 @@ def _():
         return x
 
     return step, [(torch.ones(4), n) for n in range(2, 2 + TIMES)]
+
+
+@changing("recompile.loop_over_size")
+def _():
+    def step(x):
+        for i in range(x.shape[0]):
+            x = x + x[i]
+        return x
+
+    return step, [(torch.ones(n),) for n in range(4, 4 + TIMES)]
 
 
 @changing("recompile.float_argument")

@@ -31,6 +31,8 @@ class Entry:
     """The class of `self`; None for a function."""
     context: bool = False
     """Whether the first parameter is the `ctx` of an autograd.Function."""
+    compiled: bool = False
+    """Whether the code or the user says that this very function is compiled."""
 
 
 def is_test(module: Module) -> bool:
@@ -72,9 +74,9 @@ def _named_entry(module: Module, name: str) -> Entry:
     outer, _, last = name.rpartition(".")
     known = module.definitions.get(outer or last)
     if isinstance(known, ClassDefinition) and outer and last in known.own_methods:
-        return Entry(known.own_methods[last], known)
+        return Entry(known.own_methods[last], known, compiled=True)
     if isinstance(known, FunctionDefinition) and not outer:
-        return Entry(known)
+        return Entry(known, compiled=True)
     raise FullgraphError(f"{module.source.name} defines no function {name!r} to check as an entry.")
 
 
@@ -85,11 +87,11 @@ def _is_excluded(function: FunctionDefinition) -> bool:
 def _entries_of(definition: FunctionDefinition | ClassDefinition) -> Iterator[Entry]:
     if isinstance(definition, FunctionDefinition):
         if any(name in _COMPILERS for name in definition.decorators):
-            yield Entry(definition)
+            yield Entry(definition, compiled=True)
         return
     for method in definition.own_methods.values():
         if any(name in _COMPILERS for name in method.decorators):
-            yield Entry(method, definition)
+            yield Entry(method, definition, compiled=True)
     if definition.has_base(["torch.autograd.Function", "torch.autograd.function.Function"]):
         for name in ("forward", "backward", "setup_context"):
             if (step := definition.own_methods.get(name)) is not None:
@@ -132,12 +134,12 @@ def _compiled_functions(module: Module) -> Iterator[Entry]:
             continue
         target = node.args[0]
         if isinstance(target, ast.Lambda):
-            yield Entry(FunctionDefinition(target, module))
+            yield Entry(FunctionDefinition(target, module), compiled=True)
             continue
         name = dotted(target)
         known = module.find(name)
         if isinstance(known, FunctionDefinition) and known.module is module:
-            yield Entry(known)
+            yield Entry(known, compiled=True)
         elif known is None and name:
             yield from _local_functions(module, name)
 
@@ -151,7 +153,7 @@ def _local_functions(module: Module, name: str) -> Iterator[Entry]:
     if name.startswith("self."):
         for one in module.definitions.values():
             if isinstance(one, ClassDefinition) and last in one.own_methods:
-                yield Entry(one.own_methods[last], one)
+                yield Entry(one.own_methods[last], one, compiled=True)
         return
     if "." in name:
         return
@@ -159,7 +161,8 @@ def _local_functions(module: Module, name: str) -> Iterator[Entry]:
         if isinstance(node, ast.FunctionDef) and node.name == last:
             outer = _function_around(module, node)
             if outer is not None:
-                yield Entry(FunctionDefinition(node, module, None, f"{outer}."))
+                inside = f"{outer}."
+                yield Entry(FunctionDefinition(node, module, None, inside), compiled=True)
 
 
 def _function_around(module: Module, node: ast.FunctionDef) -> str | None:

@@ -76,7 +76,7 @@ class Examiner:
         """Interpret the entries of a file."""
         interpreter.start_file()
         for entry in find_entries(module, self._entries):
-            interpreter.run_entry(entry.function, entry.owner, entry.context)
+            interpreter.run_entry(entry)
 
     def find_fixes(
         self, file: Path, found: Sequence[Found], callers: Iterable[Path]

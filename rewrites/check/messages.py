@@ -74,21 +74,27 @@ _BY_CATEGORY: Mapping[str, str] = {
     "iterator": "Dynamo cannot step through {it}; write a list, or loop over `range`",
     "non-tensor result": "{it} is a torch function that returns a plain Python value; call it "
     "outside of the compiled code",
-    "recompile: number attribute": "{it} has another value in each call, and each value "
-    "recompiles; keep it as a tensor: `register_buffer`",
-    "recompile: global": "{it} has another value in each call, and each value recompiles; count "
-    "outside of the compiled code, or in a tensor",
+    "recompile: number attribute": "{it} has another value in the next call, which recompiles; "
+    "keep it as a tensor: `register_buffer`",
+    "recompile: global": "{it} has another value in the next call, which recompiles; set it "
+    "outside of the compiled code, or count in a tensor",
     "recompile: None or value": "{it} goes from None to a value, which recompiles; set it in "
     "`__init__`",
-    "recompile: length": "{it} grows in each call, and each length recompiles; keep a running sum "
-    "and a count as tensors",
+    "recompile: length": "{it} gets longer, and each length recompiles; keep a running sum and a "
+    "count as tensors",
     "recompile: dict keys": "{it} gets new keys, which recompiles; fill the dict outside of the "
     "compiled code",
-    "recompile: flag": "{it} changes from call to call, and each value recompiles; set it outside "
-    "of the compiled code",
-    "recompile: number argument": "{it} is a number that differs from call to call: hand it on as "
-    "a tensor if it recompiles more than once",
+    "recompile: flag": "{it} has another value in the next call, and each value recompiles; set it "
+    "outside of the compiled code",
+    "recompile: number argument": "another value of {it} recompiles; keep it the same in all "
+    "calls, or hand on a tensor",
     "recompile: closure": "{it} is made anew in each call; make it once, outside",
+    "recompile: size": "another size of {it} recompiles; pad to a fixed size, or write into a "
+    "tensor that has one",
+    "recompile: other value": "{it} has another value in the next call, and each value recompiles; "
+    "set it outside of the compiled code",
+    "recompile: other object": "{it} is another object in the next call, which recompiles; make it "
+    "once, in `__init__`",
 }
 _DEFAULT = "Dynamo cannot trace {it}; move it out of the compiled code"
 

@@ -10,6 +10,7 @@ from fullgraph.rewrites.check.codes import code_of
 from fullgraph.rewrites.check.constructs import Row, Table
 from fullgraph.rewrites.check.finding import Certainty, Finding, Fix
 from fullgraph.rewrites.check.interpreter.machine import Note
+from fullgraph.rewrites.check.interpreter.recompiles import without_unread
 from fullgraph.rewrites.check.messages import message_of
 from fullgraph.rewrites.check.project import Module
 from fullgraph.rewrites.check.selection import noqa_comments
@@ -63,7 +64,7 @@ def places_of(notes: Iterable[Note], table: Table) -> tuple[Place, ...]:
 
     `table` says what each construct does.
     """
-    causes = (note for note in notes if table.find(note.construct) is not None)
+    causes = (note for note in without_unread(notes) if table.find(note.construct) is not None)
     return tuple(sorted({_place_of(note) for note in causes}))
 
 
@@ -109,7 +110,7 @@ def _contains(outer: Span, inner: Span) -> bool:
     return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
 
 
-def span_of(node: ast.expr | ast.stmt) -> Span:
+def span_of(node: ast.expr | ast.stmt | ast.arg) -> Span:
     """Return the first line and column, and the last line and column, of a node.
 
     Of a `def`, `class`, `with` or loop it is the first character only.

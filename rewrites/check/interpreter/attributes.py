@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from fullgraph.rewrites.analysis import word_set
-from fullgraph.rewrites.check.interpreter.machine import Machine
+from fullgraph.rewrites.check.interpreter.changes import Changes
 from fullgraph.rewrites.check.interpreter.operations import (
     NUMERIC_ONLY,
     ONLY_TENSOR_METHODS,
@@ -52,7 +52,7 @@ _MODULE_METHODS = word_set("""
     """)
 
 
-class Attributes(Machine):
+class Attributes(Changes):
     """Part of the interpreter that evaluates attributes, such as `x.shape` and `self.layer`."""
 
     inner: dict[ast.AST, FunctionDefinition]
@@ -83,6 +83,7 @@ class Attributes(Machine):
                 return (Method((one,), name),)
             case Instance(kind=kind):
                 self.place = node
+                self.note_read(node, kind, name)
                 return self.instance_attribute(kind, name)
             case Super(kind=kind, after=after):
                 method = kind.method(name, after)
@@ -127,10 +128,6 @@ class Attributes(Machine):
         """Note a construct at the attribute access being evaluated."""
         if self.place is not None:
             self.note(self.place, construct, True, self.frame_statement())
-
-    def frame_statement(self) -> tuple[ast.AST, ...]:
-        """Return the statement being evaluated, in a tuple; () if there is none."""
-        return (self.frame.statement,) if self.frame.statement is not None else ()
 
     def external_attribute(self, module: str, name: str) -> Value:
         """Return an attribute of the external module or class `module`."""

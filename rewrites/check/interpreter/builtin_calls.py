@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from fullgraph.rewrites.check.interpreter.expressions import Expressions
 from fullgraph.rewrites.check.interpreter.operations import operator_result
+from fullgraph.rewrites.check.interpreter.recompiles import READ_MISSING
 from fullgraph.rewrites.check.interpreter.values import (
     BOOL,
     FALSE,
@@ -150,6 +151,9 @@ class BuiltinCalls(Expressions):
         self, args: list[Value], keywords: dict[str, Value], node: ast.Call
     ) -> Value:
         """Return any bool: attributes may be set by code that is not interpreted."""
+        match args:
+            case [(Instance(kind=kind),), (Literal(value=str() as name),)]:
+                self.note_read(node, kind, name, READ_MISSING)
         return BOOL
 
     def builtin_getattr(
@@ -157,6 +161,9 @@ class BuiltinCalls(Expressions):
     ) -> Value:
         """Return the result of `getattr`; unknown unless the name is a constant."""
         if len(args) >= 2 and len(args[1]) == 1 and isinstance(args[1][0], Literal):
+            for one in args[0] if len(args) > 2 else ():
+                if isinstance(one, Instance):
+                    self.note_read(node, one.kind, str(args[1][0].value), READ_MISSING)
             attribute = ast.Attribute(node.args[0], str(args[1][0].value), ast.Load())
             ast.copy_location(attribute, node)
             found = self.attribute(args[0], str(args[1][0].value), attribute)

@@ -86,6 +86,7 @@ class Calls(MethodCalls):
             case Function():
                 return self._call_project(one, args, keywords, node)
             case ClassObject(kind=kind):
+                self.note_made(node, kind)
                 return self.construct(kind, args, keywords)
             case Instance(kind=kind):
                 return self.call_instance(kind, args, keywords, node)

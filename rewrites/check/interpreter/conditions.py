@@ -140,11 +140,3 @@ class Conditions(Subscripts):
         if path and env is not None:
             value = self.quiet(node)
             env[path] = tuple(one for one in value if keeps(one)) or UNKNOWN
-
-    def quiet(self, node: ast.expr) -> Value:
-        """Evaluate an expression without notes."""
-        self.silent += 1
-        try:
-            return self.evaluate(node)
-        finally:
-            self.silent -= 1

@@ -77,6 +77,7 @@ class Expressions(Attributes):
         return literal(node.value)
 
     def eval_Name(self, node: ast.Name) -> Value:
+        self.note_global_read(node)
         return self.lookup(node.id)
 
     def eval_Attribute(self, node: ast.Attribute) -> Value:

@@ -23,6 +23,7 @@ from fullgraph.rewrites.check.interpreter.values import (
     UNKNOWN,
     Data,
     External,
+    Mapping,
     Object,
     Plain,
     Sequence,
@@ -30,6 +31,7 @@ from fullgraph.rewrites.check.interpreter.values import (
     Unknown,
     Value,
     is_proved,
+    sequence_of,
 )
 
 CONSTANT_CALLS = {
@@ -120,6 +122,12 @@ class ExternalCalls(LayerCalls):
             return (Object(name),)
         if name in ("copy.copy", "copy.deepcopy", "typing.cast", "torch.Tensor.clone") and args:
             return args[-1]
+        if name == "collections.deque":
+            return sequence_of(self.element_of(args[0]) if args else UNKNOWN)
+        if name == "collections.OrderedDict":
+            return self.builtin_dict(args, keywords, node)
+        if name == "collections.defaultdict":
+            return (Mapping((), self.call(args[0], [], {}, node) if args else UNKNOWN),)
         if last[:1].isupper() and "." in name:
             return (Object(name),)
         return UNKNOWN

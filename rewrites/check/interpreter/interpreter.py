@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import ast
 
+from fullgraph.rewrites.check.entries import Entry
 from fullgraph.rewrites.check.facts import Facts
 from fullgraph.rewrites.check.interpreter.annotations import value_of_annotation
 from fullgraph.rewrites.check.interpreter.evidence import Evidence, evidence_for
-from fullgraph.rewrites.check.interpreter.machine import FUEL, Env, Frame, Machine, OutOfFuel
+from fullgraph.rewrites.check.interpreter.inputs import changing_inputs
+from fullgraph.rewrites.check.interpreter.machine import (
+    FUEL,
+    Env,
+    Frame,
+    Machine,
+    Note,
+    OutOfFuel,
+)
+from fullgraph.rewrites.check.interpreter.recompiles import CALLED, state_of_inputs
 from fullgraph.rewrites.check.interpreter.statements import Statements
 from fullgraph.rewrites.check.interpreter.values import (
     LIKELY_TENSOR,
@@ -43,9 +53,12 @@ class Interpreter(Statements):
     def __init__(self, project: Project, facts: Facts) -> None:
         Machine.__init__(self, project, facts)
         self.inner = {}
+        self.operands, self.settable = {}, {}
         self.contexts: dict[int, int] = {}
         self.written: dict[int, dict[str, Value]] = {}
         self.static_modules: dict[int, FunctionDefinition] = {}
+        self.stored: frozenset[str] = frozenset()
+        """Attributes that the last finished call has assigned."""
 
     # Functions.
 
@@ -61,17 +74,19 @@ class Interpreter(Statements):
         )
         if self.silent and self._is_nested_in_init(definition):
             return UNKNOWN
+        self.note(definition.node, CALLED, state=state_of_inputs(definition))
         closed = function.scope is None
         key = (id(definition), bool(self.silent), tuple(env.items())) if closed else None
         if key is not None and key in self.summaries:
-            result, known = self.summaries[key]
+            result, known, stored = self.summaries[key]
             self.noted |= known
+            self._store(stored)
             return result
         number = self.contexts[id(definition)] = self.contexts.get(id(definition), 0) + 1
         if number > CONTEXTS and closed:
             return UNKNOWN
         if key is not None:
-            self.summaries[key] = UNKNOWN, frozenset()  # for a recursive call
+            self.summaries[key] = UNKNOWN, frozenset(), frozenset()  # for a recursive call
         outer, self.noted = self.noted, set()
         try:
             result = self.run_function(definition, env, function.receiver, function.scope)
@@ -79,8 +94,14 @@ class Interpreter(Statements):
             seen, self.noted = self.noted, outer
             self.noted |= seen
         if key is not None:
-            self.summaries[key] = result, frozenset(seen)
+            self.summaries[key] = result, frozenset(seen), self.stored
         return result
+
+    def _store(self, names: frozenset[str]) -> None:
+        """Count attributes that a call has assigned as assigned by its caller."""
+        self.stored = names
+        if self.frames and not self.silent:
+            self.frame.stored |= names
 
     def _is_nested_in_init(self, definition: FunctionDefinition) -> bool:
         """Return whether a call inside `__init__` is nested too deeply to be followed."""
@@ -118,7 +139,7 @@ class Interpreter(Statements):
             return join_all(frame.returned) or UNKNOWN
         finally:
             self.comprehensions = outer
-            self.frames.pop()
+            self._store(frozenset(self.frames.pop().stored))
 
     def _bind(
         self, definition: FunctionDefinition, args: list[Value], keywords: dict[str, Value]
@@ -155,20 +176,18 @@ class Interpreter(Statements):
         self.noted = set()
         self.contexts.clear()
 
-    def run_entry(
-        self, function: FunctionDefinition, owner: ClassDefinition | None, context: bool
-    ) -> None:
-        """Evaluate a function that runs compiled; stop, and keep the notes, if it takes too long.
-
-        `owner` is the class of `self`; with `context`, the first parameter is the `ctx` of an
-        autograd.Function.
-        """
+    def run_entry(self, entry: Entry) -> None:
+        """Evaluate a function that runs compiled; stop if it takes too long, and keep the notes."""
         self.fuel = FUEL
+        function, owner = entry.function, entry.owner
         receiver: Value = (Instance(owner),) if owner is not None else ()
-        if context:
+        if entry.context:
             receiver = (Object("torch.autograd.function.FunctionCtx"),)
         try:
             env = self.parameters_of_entry(function, receiver)
+            for one in changing_inputs(function, env):
+                state, proved = state_of_inputs(function), one.constant and entry.compiled
+                self.noted.add(Note(one.construct, one.node, function, proved, (), state))
             self.run_function(function, env, receiver if owner is not None else ())
         except (OutOfFuel, RecursionError):
             self.frames.clear()

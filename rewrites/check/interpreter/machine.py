@@ -36,11 +36,15 @@ class Note:
 
     construct: str
     """Key of the table: "branch.if", "method:item", "call:time.time"."""
-    node: ast.expr | ast.stmt
+    node: ast.expr | ast.stmt | ast.arg
     function: FunctionDefinition
     proved: bool
     context: tuple[ast.AST, ...] = ()
     """The statement that contains the node."""
+    state: str = ""
+    """Key of the attribute or global that is read or changed here; "" if it is none."""
+    needs: tuple[str, ...] = ()
+    """Constructs, of which the compiled code must have one that reads the state."""
 
 
 @dataclass(eq=False)
@@ -74,8 +78,8 @@ class Machine:
         self.frames: list[Frame] = []
         self.noted: set[Note] = set()
         """Notes of the function being evaluated and of those that it called."""
-        self.summaries: dict[object, tuple[Value, frozenset[Note]]] = {}
-        """Result and notes of each finished call, by function and arguments."""
+        self.summaries: dict[object, tuple[Value, frozenset[Note], frozenset[str]]] = {}
+        """Result, notes and assigned attributes of each call, by function and arguments."""
         self.globals: dict[tuple[int, str], Value] = {}
         self.attributes: dict[int, dict[str, Value]] = {}
         self.fuel = FUEL
@@ -96,11 +100,18 @@ class Machine:
         construct: str,
         proved: bool = True,
         context: Iterable[ast.AST] = (),
+        state: str = "",
+        needs: tuple[str, ...] = (),
     ) -> None:
         """Note that a node is an instance of a construct, unless notes are off."""
         if self.silent:
             return
-        self.noted.add(Note(construct, node, self.frame.function, proved, tuple(context)))
+        function = self.frame.function
+        self.noted.add(Note(construct, node, function, proved, tuple(context), state, needs))
+
+    def frame_statement(self) -> tuple[ast.AST, ...]:
+        """Return the statement being evaluated, in a tuple; () if there is none."""
+        return (self.frame.statement,) if self.frame.statement is not None else ()
 
     def burn(self) -> None:
         """Count one step. Raises OutOfFuel if FUEL steps are used up."""
@@ -175,6 +186,14 @@ class Machine:
     def evaluate(self, node: ast.expr) -> Value:
         """Return the value of an expression in the current frame."""
         raise NotImplementedError
+
+    def quiet(self, node: ast.expr) -> Value:
+        """Evaluate an expression without notes."""
+        self.silent += 1
+        try:
+            return self.evaluate(node)
+        finally:
+            self.silent -= 1
 
     def evaluate_global(self, module: Module, node: ast.expr) -> Value:
         """Return the value of an expression at the top level of a module."""

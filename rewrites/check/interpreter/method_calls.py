@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
+from fullgraph.rewrites.check.interpreter.changes import has_key
 from fullgraph.rewrites.check.interpreter.external_calls import ExternalCalls
 from fullgraph.rewrites.check.interpreter.operations import (
     NUMERIC_ONLY,
     ONLY_TENSOR_METHODS,
     torch_result,
 )
-from fullgraph.rewrites.check.interpreter.recompiles import is_fresh, owners_of
 from fullgraph.rewrites.check.interpreter.values import (
     BOOL,
     INT,
@@ -108,14 +108,10 @@ class MethodCalls(ExternalCalls):
     def _sequence_method(
         self, one: Sequence, name: str, args: list[Value], node: ast.Call
     ) -> Value:
-        if name in ("append", "extend", "insert", "add", "update") and args:
-            path = dotted(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-            first, _, rest = path.partition(".")
-            if rest and name != "update" and not is_fresh(self.frames, path):
-                owners = owners_of(self.lookup(first))
-                if owners and "." not in rest:
-                    self.note(node, "recompile.module_list", True, self.frame_statement())
-            added = args[-1] if name in ("append", "insert", "add") else self.element_of(args[0])
+        if name in ("append", "appendleft", "extend", "insert", "add", "update") and args:
+            if isinstance(node.func, ast.Attribute):
+                self.note_growth(node, node.func.value, "recompile.module_list")
+            added = args[-1] if name not in ("extend", "update") else self.element_of(args[0])
             self._rebind(node, (Sequence(one.kind, None, join_all((one.element, added))),))
             return NONE
         if name in ("pop", "popleft"):
@@ -134,6 +130,9 @@ class MethodCalls(ExternalCalls):
 
     def _mapping_method(self, one: Mapping, name: str, args: list[Value], node: ast.Call) -> Value:
         values = join_all((*(value for _, value in one.items), one.element))
+        new = name == "setdefault" and args and not has_key(one, args[0])
+        if new and isinstance(node.func, ast.Attribute):
+            self.note_growth(node, node.func.value, "recompile.module_dict")
         if name in ("get", "pop", "setdefault"):
             default = args[1] if len(args) > 1 else NONE
             if args and len(args[0]) == 1 and isinstance(args[0][0], Literal):

@@ -5,14 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from fullgraph.rewrites.check.interpreter.changes import has_key
 from fullgraph.rewrites.check.interpreter.conditions import Conditions
 from fullgraph.rewrites.check.interpreter.machine import Env, join_environments
-from fullgraph.rewrites.check.interpreter.recompiles import (
-    construct_of_update,
-    is_fresh,
-    owners_of,
-    reads,
-)
+from fullgraph.rewrites.check.interpreter.recompiles import assignments
 from fullgraph.rewrites.check.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -55,17 +51,22 @@ class Statements(Conditions):
 
     def run_Assign(self, node: ast.Assign) -> None:
         value = self.evaluate(node.value)
+        self._note_updates(node, value)
         for target in node.targets:
-            path = dotted(target)
-            if isinstance(target, ast.Attribute):
-                self._note_update(target, value, bool(path) and reads(node.value, path))
-            elif path in self.frame.global_names and reads(node.value, path):
-                self.note(target, "recompile.global", True, self.frame_statement())
             self.assign(target, value)
 
     def run_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
-            self.assign(node.target, self.evaluate(node.value))
+            value = self.evaluate(node.value)
+            self._note_updates(node, value)
+            self.assign(node.target, value)
+
+    def _note_updates(self, node: ast.Assign | ast.AnnAssign, value: Value) -> None:
+        """Note the targets of an assignment that have another value in the next call."""
+        for target, source in assignments(node):
+            if not isinstance(target, ast.Name) or target.id in self.frame.global_names:
+                part = value if source is node.value else self.quiet(source)
+                self.note_update(target, part, source)
 
     def run_AugAssign(self, node: ast.AugAssign) -> None:
         target = node.target
@@ -76,30 +77,9 @@ class Statements(Conditions):
         else:
             old = self.lookup(target.id)
         value = self.operate(node.op, old, self.evaluate(node.value))
-        if isinstance(target, ast.Attribute):
-            self._note_update(target, value, True)
-        elif isinstance(target, ast.Name) and target.id in self.frame.global_names:
-            self.note(target, "recompile.global", True, self.frame_statement())
+        self.note_update(target, value, None)
         if not isinstance(target, ast.Subscript):
             self.assign(target, value)
-
-    def _note_update(self, target: ast.Attribute, value: Value, reads_itself: bool) -> None:
-        """Note an assignment to an attribute whose value changes from call to call."""
-        path = dotted(target)
-        local = path.partition(".")[0] in (self.frame.env or {}) and not self._is_receiver(path)
-        if self.silent or not path or local or is_fresh(self.frames, path):
-            return
-        for kind in owners_of(self.quiet(target.value)):
-            before = self.initial_attribute(kind, target.attr)
-            if construct := construct_of_update(kind, before, value, reads_itself):
-                self.note(target, construct, True, self.frame_statement())
-
-    def _is_receiver(self, path: str) -> bool:
-        """Return whether a path such as "self.n" starts at `self` of the method being evaluated."""
-        args = self.frame.function.node.args
-        names = [*args.posonlyargs, *args.args]
-        first = names[0].arg if names and self.frame.receiver else ""
-        return path.partition(".")[0] == first
 
     def run_Return(self, node: ast.Return) -> None:
         value = self.evaluate(node.value) if node.value is not None else NONE
@@ -325,6 +305,8 @@ class Statements(Conditions):
         for one in base:
             if isinstance(one, Mapping) and path and env is not None:
                 key = self.evaluate(target.slice)
+                if not has_key(one, key):
+                    self.note_growth(target, target.value, "recompile.module_dict")
                 if len(key) == 1 and isinstance(key[0], Literal):
                     items = dict(one.items) | {key[0].value: value}
                     env[path] = (Mapping(tuple(items.items()), one.element),)

@@ -44,6 +44,79 @@ SILENT = {
                     seen.append(row)
                 return torch.stack(seen)
     """,
+    "assigned and never read": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.aux_loss, self.ready = None, False
+            def forward(self, x: Tensor):
+                self.aux_loss = x.mean()
+                self.ready = True
+                return x
+    """,
+    "None that no operator may read": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.grid = None
+            def forward(self, x: Tensor):
+                if x.shape[0] > 3:
+                    self.grid = torch.ones(x.shape)
+                return x + self.grid
+    """,
+    "assigned first by a method": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.seen = []
+            def start(self):
+                self.seen = []
+            def forward(self, x: Tensor):
+                self.start()
+                self.seen.append(x)
+                return x
+    """,
+    "an object that the call makes": """
+        class Output:
+            def __init__(self):
+                self.rows, self.count = [], 0
+            def add(self, row):
+                self.rows.append(row)
+                self.count += 1
+        class Net(nn.Module):
+            def forward(self, x: Tensor):
+                output = Output()
+                output.add(x)
+                return output.rows[0]
+    """,
+    "the constant with which it began": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.mode = "whole"
+            def forward(self, x: Tensor):
+                x = x + len(self.mode)
+                self.mode = "whole"
+                return x
+    """,
+    "a tensor of fixed length": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("frames", torch.zeros(4, 4))
+            def forward(self, x: Tensor):
+                self.frames = torch.cat((self.frames[1:], x[None]))
+                return self.frames
+    """,
+    "a dict with all its keys": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = {"up": 1.0}
+            def forward(self, x: Tensor):
+                self.scale["up"] = 2.0
+                return x * self.scale["up"]
+    """,
 }
 CHANGES = {
     "a counter": (
@@ -66,6 +139,70 @@ CHANGES = {
         "self.n.append(x)",
         [("recompile: length", "self.n.append(x)")],
     ),
+    "a list in a dict": (
+        "self.n = collections.defaultdict(list)",
+        "self.n['loss'].append(x)",
+        [("recompile: length", "self.n['loss'].append(x)")],
+    ),
+    "a dict": ("self.n = {}", "self.n[x.shape] = x", [("recompile: length", "self.n[x.shape]")]),
+    "a number in a dict": (
+        "self.n = {'calls': 0}",
+        "self.n['calls'] += 1",
+        [("recompile: number attribute", "self.n['calls']")],
+    ),
+    "a number through variables": (
+        "self.n = 0",
+        """
+                start = self.n
+                end = start + x.shape[0]
+                x = x[start:end]
+                self.n = end""",
+        [("recompile: number attribute", "self.n")],
+    ),
+    "a size that is compared": (
+        "self.n = 0",
+        """
+                if x.shape[0] > self.n:
+                    self.n = x.shape[0]""",
+        [("recompile: number attribute", "self.n")],
+    ),
+    "a flag": (
+        "self.n = False",
+        """
+                if not self.n:
+                    self.n = True""",
+        [("recompile: flag", "self.n")],
+    ),
+    "a name": (
+        "self.n = 'a'",
+        "self.n = 'b' if self.n == 'a' else 'a'",
+        [("recompile: other value", "self.n")],
+    ),
+    "an attribute that is missing": (
+        "pass",
+        """
+                if not hasattr(self, 'n'):
+                    self.n = x""",
+        [("recompile: None or value", "self.n")],
+    ),
+    "a function": (
+        "self.n = torch.neg",
+        """
+                x = self.n(x)
+                scale = x.shape[0]
+                self.n = lambda t: t * scale""",
+        [("recompile: other object", "self.n")],
+    ),
+    "a tensor that gets longer": (
+        "self.register_buffer('n', torch.zeros(1, 4))",
+        "self.n = torch.cat([self.n, x])",
+        [("recompile: size", "self.n")],
+    ),
+    "one of two targets": (
+        "self.m, self.n = None, 0",
+        "self.m, self.n = x, self.n + 1",
+        [("recompile: number attribute", "self.n")],
+    ),
 }
 
 
@@ -78,6 +215,7 @@ def test_silent(name):
 def test_changes(name):
     first, update, expected = CHANGES[name]
     body = f"""
+        import collections
         class Net(nn.Module):
             def __init__(self):
                 super().__init__()
@@ -110,4 +248,77 @@ def test_a_counter_of_an_object_and_a_global():
     assert found(body) == [
         ("recompile: number attribute", "self.step_number"),
         ("recompile: global", "CALLS"),
+    ]
+
+
+def test_globals():
+    body = """
+        CALLS = 0
+        TABLE = None
+        FLAGS = {"fast": False}
+        SEEN = []
+        FIXED = 3
+        @torch.compile
+        def step(x: Tensor):
+            global CALLS, TABLE
+            CALLS = CALLS + FIXED
+            if TABLE is None:
+                TABLE = torch.arange(4)
+            FLAGS["fast"] = not FLAGS["fast"]
+            SEEN.append(x.shape)
+            return x + TABLE
+    """
+    assert found(body) == [
+        ("recompile: global", "CALLS"),
+        ("recompile: global", "TABLE"),
+        ("recompile: global", 'FLAGS["fast"]'),
+        ("recompile: global", "SEEN.append(x.shape)"),
+    ]
+
+
+def test_a_counter_on_the_class():
+    body = """
+        class Net(nn.Module):
+            calls = 0
+            def forward(self, x: Tensor):
+                type(self).calls += 1
+                return x
+    """
+    assert found(body) == [("recompile: number attribute", "type(self).calls")]
+
+
+ARGUMENTS = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers, self.scale = nn.ModuleList([nn.Linear(4, 4)]), 1.0
+        def set_scale(self, scale: float):
+            self.scale = scale
+        def forward(self, x: Tensor, step: int, dim: int, layers: int = 2):
+            for t in range(x.shape[1]):
+                x = repeat(x, 3)
+            return x.sum(dim) * step * self.scale
+    def repeat(x: Tensor, times: int):
+        for _ in range(times):
+            x = x + 1
+        return x
+    @torch.compile
+    def run(x: Tensor, times: int, rate: float):
+        for _ in range(times):
+            x = x * rate
+        return x
+"""
+
+
+def test_an_argument_that_unrolls_a_compiled_function():
+    assert found(ARGUMENTS) == [("recompile: number argument", "times: int")]
+
+
+def test_arguments_that_likely_change():
+    assert found(ARGUMENTS, strict=True) == [
+        ("recompile: number argument", "step: int"),
+        ("recompile: size", "x.shape[1]"),
+        ("recompile: number attribute", "self.scale"),
+        ("recompile: number argument", "times: int"),
+        ("recompile: number argument", "rate: float"),
     ]

@@ -1,0 +1,25 @@
+"""The value that a failed guard is about."""
+
+import pytest
+
+from fullgraph.diagnose.taxonomy.roots import RootKind, root_of_guard
+
+CASES = {
+    "not hasattr(self, '_table')": ("self._table", RootKind.NONE),
+    "___check_obj_id(self.undo.__code__, 14), type=<class 'code'>": ("self.undo", RootKind.OBJECT),
+    "epoch <= 2": ("epoch", RootKind.ARGUMENT),
+    "3 <= self.step": ("self.step", RootKind.ATTRIBUTE),
+    "0 <= self.step <= 5": ("self.step", RootKind.ATTRIBUTE),
+    "G['STEP'] < 4": ("STEP", RootKind.GLOBAL),
+    "2 <= x.size()[0] <= 9": ("x.shape[0]", RootKind.SIZE),
+}
+
+
+@pytest.mark.parametrize("guard", CASES)
+def test_the_changed_value(guard):
+    root = root_of_guard(guard)
+    assert (root.name, root.kind) == CASES[guard]
+
+
+def test_equality_and_a_bound_are_one_root():
+    assert root_of_guard("epoch == 0").key == root_of_guard("epoch <= 2").key
