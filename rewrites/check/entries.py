@@ -12,7 +12,8 @@ from fullgraph.rewrites.analysis import word_set
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module
 from fullgraph.rewrites.check.syntax import dotted, walk
 
-_COMPILERS = frozenset({"torch.compile", "torch._dynamo.optimize"})
+COMPILERS = frozenset({"torch.compile", "torch._dynamo.optimize"})
+"""Functions that compile their argument, and decorators."""
 _MODULES = word_set("Module PreTrainedModel LightningModule ModelMixin PyTorchModelHubMixin _Loss")
 EXCLUDED = frozenset(
     {
@@ -86,11 +87,11 @@ def _is_excluded(function: FunctionDefinition) -> bool:
 
 def _entries_of(definition: FunctionDefinition | ClassDefinition) -> Iterator[Entry]:
     if isinstance(definition, FunctionDefinition):
-        if any(name in _COMPILERS for name in definition.decorators):
+        if any(name in COMPILERS for name in definition.decorators):
             yield Entry(definition, compiled=True)
         return
     for method in definition.own_methods.values():
-        if any(name in _COMPILERS for name in method.decorators):
+        if any(name in COMPILERS for name in method.decorators):
             yield Entry(method, definition, compiled=True)
     if definition.has_base(["torch.autograd.Function", "torch.autograd.function.Function"]):
         for name in ("forward", "backward", "setup_context"):
@@ -130,7 +131,7 @@ def _compiled_functions(module: Module) -> Iterator[Entry]:
     for node in walk(module.source.tree):
         if not isinstance(node, ast.Call) or not node.args:
             continue
-        if module.qualified(dotted(node.func)) not in _COMPILERS:
+        if module.qualified(dotted(node.func)) not in COMPILERS:
             continue
         target = node.args[0]
         if isinstance(target, ast.Lambda):

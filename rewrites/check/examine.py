@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.rewrites.check.constructs import Table
-from fullgraph.rewrites.check.entries import find_entries
+from fullgraph.rewrites.check.entries import find_entries, is_test
 from fullgraph.rewrites.check.facts import NO_FACTS, Facts
 from fullgraph.rewrites.check.finding import Fix
 from fullgraph.rewrites.check.interpreter import Interpreter
+from fullgraph.rewrites.check.interpreter.call_sites import changing_arguments
 from fullgraph.rewrites.check.project import Module, Project
 from fullgraph.rewrites.check.report import Found, Place, findings_of, places_of
 from fullgraph.rewrites.check.sources import CannotRead, Source, no_garbage_collection, parse
@@ -77,6 +78,8 @@ class Examiner:
         interpreter.start_file()
         for entry in find_entries(module, self._entries):
             interpreter.run_entry(entry)
+        if not is_test(module):
+            interpreter.noted |= set(changing_arguments(module))
 
     def find_fixes(
         self, file: Path, found: Sequence[Found], callers: Iterable[Path]

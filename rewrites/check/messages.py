@@ -80,8 +80,8 @@ _BY_CATEGORY: Mapping[str, str] = {
     "outside of the compiled code, or count in a tensor",
     "recompile: None or value": "{it} goes from None to a value, which recompiles; set it in "
     "`__init__`",
-    "recompile: length": "{it} gets longer, and each length recompiles; keep a running sum and a "
-    "count as tensors",
+    "recompile: length": "{it} adds an entry, and each length recompiles; fill it outside of "
+    "the compiled code, or keep a running sum and a count as tensors",
     "recompile: dict keys": "{it} gets new keys, which recompiles; fill the dict outside of the "
     "compiled code",
     "recompile: flag": "{it} has another value in the next call, and each value recompiles; set it "

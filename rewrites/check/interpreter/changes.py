@@ -87,7 +87,7 @@ class Changes(Machine):
                 self._note_global(target, value, source)
             case ast.Subscript(value=container):
                 path = dotted(container)
-                carried = source is None or carries(source, path, self.frame.function)
+                carried = source is None or carries(source, f"{path}[]", self.frame.function)
                 if carried and path and kind_of_plain(value) and self.owners(container):
                     for kind in self.owners(container):
                         name = f"recompile.{owner_of(kind)}_{kind_of_plain(value)}"

@@ -40,7 +40,7 @@ def changing_inputs(function: FunctionDefinition, env: Env) -> Iterator[Input]:
     for one in every[: len(every) - len(parameters.defaults)]:
         kind = kind_of_plain(env.get(one.arg, ()))
         if kind in ("int", "float", "str") and not _SETTING.fullmatch(one.arg):
-            constant = _is_constant_in_graph(function, one.arg)
+            constant = is_constant_in_graph(function, one.arg)
             number = "int_range" if kind == "int" and constant else kind
             yield Input(one, f"recompile.{number}_argument", constant)
     tensors = {n for n, v in env.items() if any(isinstance(o, Tensor) for o in v)}
@@ -49,7 +49,7 @@ def changing_inputs(function: FunctionDefinition, env: Env) -> Iterator[Input]:
             yield Input(size, "recompile.loop_over_size", False)
 
 
-def _is_constant_in_graph(function: FunctionDefinition, name: str) -> bool:
+def is_constant_in_graph(function: FunctionDefinition, name: str) -> bool:
     """Return whether a number decides how often a loop runs, takes a layer, or drops out."""
     for node in function.nodes:
         match node:

@@ -153,13 +153,20 @@ def carries(node: ast.expr, path: str, function: FunctionDefinition) -> bool:
 
 
 def reads(node: ast.AST, path: str) -> bool:
-    """Return whether an expression reads the variable or attribute `path`, such as "self.n"."""
-    return any(
-        isinstance(one, ast.Name | ast.Attribute)
-        and isinstance(one.ctx, ast.Load)
-        and dotted(one) == path
-        for one in walk(node)
-    )
+    """Return whether an expression reads the variable or attribute `path`, such as "self.n".
+
+    "self.n[]" means an element of it.
+    """
+    container = path.removesuffix("[]")
+    for one in walk(node):
+        if isinstance(one, ast.Subscript) and container != path:
+            found = dotted(one.value) == container
+        else:
+            read = isinstance(one, ast.Name | ast.Attribute) and isinstance(one.ctx, ast.Load)
+            found = read and dotted(one) == path
+        if found:
+            return True
+    return False
 
 
 def lengthens(node: ast.expr, path: str) -> bool:

@@ -114,7 +114,7 @@ SILENT = {
                 super().__init__()
                 self.scale = {"up": 1.0}
             def forward(self, x: Tensor):
-                self.scale["up"] = 2.0
+                self.scale["up"] = 2.0 / len(self.scale)
                 return x * self.scale["up"]
     """,
 }
@@ -322,3 +322,43 @@ def test_arguments_that_likely_change():
         ("recompile: number argument", "times: int"),
         ("recompile: number argument", "rate: float"),
     ]
+
+
+CALLS = """
+    class Net(nn.Module):
+        def forward(self, x, scale=1.0):
+            return x * scale
+    @torch.compile
+    def unroll(x: Tensor, times, unused=0):
+        for _ in range(times):
+            x = x + 1
+        return x
+    def damp(x: Tensor, rate, steps):
+        return x * rate / steps
+    fast = torch.compile(damp)
+    def train(loader, net: Net, times: int):
+        model = torch.compile(Net())
+        rate = 1.0
+        for epoch in range(3):
+            rate *= 0.9
+            for number, x in enumerate(loader):
+                x = {call}
+        return net(x, times)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "changing"),
+    [
+        ("unroll(x, times)", []),
+        ("unroll(x, 3, epoch)", []),
+        ("unroll(x, torch.tensor(epoch))", []),
+        ("net(x, rate)", []),
+        ("unroll(x, number + 1)", ["number + 1"]),
+        ("fast(x, rate=rate, steps=epoch)", ["rate", "epoch"]),
+        ("model(x, 0.1 * epoch)", ["0.1 * epoch"]),
+    ],
+)
+def test_arguments_in_a_loop(call, changing):
+    expected = [("recompile: number argument", text) for text in changing]
+    assert found(CALLS.replace("{call}", call)) == expected
