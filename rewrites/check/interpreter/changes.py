@@ -46,8 +46,9 @@ class Changes(Machine):
             self.settable[id(kind)] = set_from_outside(kind)
         if name in self.settable[id(kind)]:
             plain = kind_of_plain(self.initial_attribute(kind, name) or ())
-            construct = f"recompile.{owner_of(kind)}_{plain}"
-            self.note(node, construct, False, self.frame_statement(), state)
+            if plain in ("int", "float"):  # flags and names are settings, as a rule
+                construct = f"recompile.{owner_of(kind)}_{plain}"
+                self.note(node, construct, False, self.frame_statement(), state)
 
     def note_global_read(self, node: ast.Name) -> None:
         """Note that the compiled code reads a global that a function writes."""

@@ -39,7 +39,7 @@ def changing_inputs(function: FunctionDefinition, env: Env) -> Iterator[Input]:
     every = [*parameters.posonlyargs, *parameters.args]
     for one in every[: len(every) - len(parameters.defaults)]:
         kind = kind_of_plain(env.get(one.arg, ()))
-        if kind in ("int", "float", "str") and not _SETTING.fullmatch(one.arg):
+        if kind in ("int", "float") and not _SETTING.fullmatch(one.arg):
             constant = is_constant_in_graph(function, one.arg)
             number = "int_range" if kind == "int" and constant else kind
             yield Input(one, f"recompile.{number}_argument", constant)

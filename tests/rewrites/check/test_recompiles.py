@@ -291,13 +291,15 @@ ARGUMENTS = """
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layers, self.scale = nn.ModuleList([nn.Linear(4, 4)]), 1.0
+            self.scale, self.pool = 1.0, "mean"
         def set_scale(self, scale: float):
             self.scale = scale
+        def set_pool(self, pool: str):
+            self.pool = pool
         def forward(self, x: Tensor, step: int, dim: int, layers: int = 2):
             for t in range(x.shape[1]):
                 x = repeat(x, 3)
-            return x.sum(dim) * step * self.scale
+            return (x.sum(dim) if self.pool == "sum" else x.mean(dim)) * step * self.scale
     def repeat(x: Tensor, times: int):
         for _ in range(times):
             x = x + 1
