@@ -80,6 +80,13 @@ from fullgraph.compiler.private.fake_process_groups import (
     replace_process_groups,
 )
 from fullgraph.compiler.private.force_eager import force_eager
+from fullgraph.compiler.private.joint_graphs import (
+    is_marked_backward,
+    is_tangent,
+    is_view_op,
+    mutated_inputs,
+    split_joint_graph,
+)
 from fullgraph.compiler.private.kernel_builds import reuse_kernel_builds
 from fullgraph.compiler.private.minifier_scripts import (
     REPRO_PACKAGE,
@@ -266,11 +273,14 @@ __all__ = [
     "is_grad_switch",
     "is_higher_order_op",
     "is_local_backend",
+    "is_marked_backward",
     "is_mode_switch",
     "is_mutating_op",
     "is_random_op",
     "is_scalar_assertion",
     "is_sdpa_backend",
+    "is_tangent",
+    "is_view_op",
     "isolate_recompiles_kwargs",
     "keep_compiler_in_children",
     "limit_subsystem",
@@ -280,6 +290,7 @@ __all__ = [
     "mark_dynamic",
     "may_have_size_zero_or_one",
     "mode_options",
+    "mutated_inputs",
     "named_tree_leaves",
     "non_default_config",
     "numpy_call",
@@ -313,6 +324,7 @@ __all__ = [
     "shape_text",
     "silence_torch_logs",
     "skip_guard_profiling",
+    "split_joint_graph",
     "start_fake_process_groups",
     "storage_id",
     "summary_positions",

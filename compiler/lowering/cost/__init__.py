@@ -11,6 +11,7 @@ from fullgraph.compiler.lowering.cost.estimate import (
     Cost,
     add_costs,
     graph_cost,
+    peak_memory,
     sequence_cost,
     trace_cost,
 )
@@ -20,6 +21,7 @@ from fullgraph.compiler.lowering.cost.joining import (
     join_traces,
 )
 from fullgraph.compiler.lowering.cost.kernels import Kernel, plan_kernels
+from fullgraph.compiler.lowering.cost.operator_kinds import kind_of
 from fullgraph.compiler.lowering.cost.trace import trace_operators
 
 __all__ = [
@@ -34,6 +36,8 @@ __all__ = [
     "find_device",
     "graph_cost",
     "join_traces",
+    "kind_of",
+    "peak_memory",
     "plan_kernels",
     "published_devices",
     "sequence_cost",

@@ -85,6 +85,15 @@ def trace_cost(trace: OperatorTrace, device: Device, *, fuse: bool = True) -> Co
     )
 
 
+def peak_memory(module: torch.fx.GraphModule) -> int:
+    """Return the largest number of bytes of intermediates and outputs that are live at one time.
+
+    Operators are fused, as in `graph_cost`; inputs do not count.
+    """
+    trace = trace_operators(module)
+    return _peak_memory(trace, plan_kernels(trace))
+
+
 def add_costs(costs: Sequence[Cost]) -> Cost:
     """Return the cost of running graphs one after the other: sums, but the largest peak memory."""
     return Cost(
