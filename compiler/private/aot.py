@@ -91,10 +91,14 @@ def _set_boxed(function: Any) -> bool:
 
 
 def register_backend(name: str, backend: Any) -> None:
-    """Register a backend of torch.compile, unless the name is taken."""
+    """Register a backend of torch.compile, unless the name is taken.
+
+    Where the package is installed, torch knows the name by its entry point, registers what it loads
+    from there itself, and accepts no second one.
+    """
     from torch._dynamo.backends import registry
 
-    if name not in getattr(registry, "_COMPILER_FNS", {}):
+    if not {name} & {*getattr(registry, "_BACKENDS", {}), *getattr(registry, "_COMPILER_FNS", {})}:
         registry.register_backend(backend, name=name)
 
 
