@@ -9,20 +9,26 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fullgraph.rewrites.check.sources import CannotRead, Digests, Source, package_of, read_source
+from fullgraph.rewrites.check.methods import Signature, attributes_set_by, self_writes, signature_of
+from fullgraph.rewrites.check.sources import (
+    CannotRead,
+    Digests,
+    Source,
+    find_module,
+    package_of,
+    read_source,
+)
 from fullgraph.rewrites.check.syntax import (
     Scope,
     absolute_module,
+    assignments_in,
     dotted,
     imported_names,
     own_nodes,
-    self_writes,
     statements_of,
     walk,
 )
 
-_NEVER_READ = frozenset({"", "torch", "numpy", "builtins"})
-"""Packages whose files are never read, even if they lie in the project."""
 MODULES_READ = 2000
 """Number of files that are read only because a checked file imports from them, at most."""
 
@@ -44,6 +50,16 @@ class FunctionDefinition:
     @property
     def qualified(self) -> str:
         return f"{self.prefix}{self.name}"
+
+    @cached_property
+    def signature(self) -> Signature:
+        """Its parameters and their defaults."""
+        return signature_of(self.node)
+
+    @cached_property
+    def sets(self) -> frozenset[str] | None:
+        """Attributes of `self` that it sets; None if it may change other objects."""
+        return attributes_set_by(self.node)
 
     @cached_property
     def decorators(self) -> tuple[str, ...]:
@@ -84,13 +100,7 @@ class ClassDefinition:
     @cached_property
     def assigned(self) -> dict[str, ast.expr]:
         """Expressions that the class body assigns, by attribute."""
-        found: dict[str, ast.expr] = {}
-        for one in statements_of(self.node.body):
-            if isinstance(one, ast.Assign):
-                found |= {t.id: one.value for t in one.targets if isinstance(t, ast.Name)}
-            elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and one.value:
-                found[one.target.id] = one.value
-        return found
+        return dict(assignments_in(statements_of(self.node.body)))
 
     @cached_property
     def annotated(self) -> dict[str, ast.expr]:
@@ -141,12 +151,21 @@ class ClassDefinition:
 
         With `after`, only bases later than this class in the lookup order count, as in `super()`.
         """
-        order = self.order
-        start = order.index(after) + 1 if after is not None and after in order else 0
-        for one in order[start:]:
+        if after is None or after not in self.order:
+            return self.methods.get(name)
+        for one in self.order[self.order.index(after) + 1 :]:
             if isinstance(one, ClassDefinition) and name in one.own_methods:
                 return one.own_methods[name]
         return None
+
+    @cached_property
+    def methods(self) -> dict[str, FunctionDefinition]:
+        """Methods, own or inherited, by name."""
+        found: dict[str, FunctionDefinition] = {}
+        for one in reversed(self.order):
+            if isinstance(one, ClassDefinition):
+                found |= one.own_methods
+        return found
 
     @cached_property
     def written_outside_init(self) -> frozenset[str]:
@@ -161,13 +180,17 @@ class ClassDefinition:
             attribute
             for name, method in self.own_methods.items()
             if name not in ("__init__", "__new__")
-            for attribute, _ in self_writes(method.node)
+            for attribute in self_writes(method.node)
         )
 
     def has_base(self, names: Iterable[str]) -> bool:
         """Return whether an external class among `names` is a direct or indirect base."""
-        wanted = frozenset(names)
-        return any(one in wanted for one in self.order if isinstance(one, str))
+        return not self.external_bases.isdisjoint(names)
+
+    @cached_property
+    def external_bases(self) -> frozenset[str]:
+        """Direct and indirect base classes outside the project."""
+        return frozenset(one for one in self.order if isinstance(one, str))
 
 
 _CLOSED = frozenset(
@@ -233,16 +256,8 @@ class Module:
     def assigned(self) -> dict[str, list[ast.expr]]:
         """All expressions that the module assigns to each global name."""
         found: dict[str, list[ast.expr]] = {}
-        for one in self.statements:
-            match one:
-                case ast.Assign(targets=targets, value=value):
-                    names = [target.id for target in targets if isinstance(target, ast.Name)]
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                    names = [name]
-                case _:
-                    continue
-            for name in names:
-                found.setdefault(name, []).append(value)
+        for name, value in assignments_in(self.statements):
+            found.setdefault(name, []).append(value)
         return found
 
     @cached_property
@@ -344,27 +359,13 @@ class Project:
     def locate(self, name: str) -> Path | None:
         """Return the file of a module by its dotted name; None if the project has no such file."""
         if name not in self._paths:
-            self._paths[name] = self._search(name)
+            self._paths[name] = find_module(name, self._roots)
         return self._paths[name]
 
     def digest(self, name: str) -> str:
         """Return the digest of a module's file by its dotted name; "" if there is no file."""
         path = self.locate(name)
         return self.digests.of(path) if path is not None else ""
-
-    def _search(self, name: str) -> Path | None:
-        parts = name.split(".")
-        if parts[0] in _NEVER_READ:
-            return None
-        for root, packages in self._roots.items():
-            if root.name in ("site-packages", "dist-packages") and parts[0] not in packages:
-                continue
-            base = root.joinpath(*parts)
-            for path in (base.with_suffix(".py"), base / "__init__.py"):
-                with suppress(OSError, ValueError):
-                    if path.is_file():
-                        return path
-        return None
 
     def _read(self, name: str) -> Module | None:
         path = self.locate(name)
@@ -392,9 +393,8 @@ class Project:
                 module = self.module(".".join(parts[:cut]), asking)
                 if module is None:
                     continue
-                if cut == len(parts):
-                    return module
-                return module.find(".".join(parts[cut:])) or qualified
+                rest = ".".join(parts[cut:])
+                return module.find(rest) or qualified if rest else module
             return qualified
         finally:
             self._finding.discard(qualified)

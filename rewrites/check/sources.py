@@ -10,8 +10,8 @@ import json
 import os
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -19,6 +19,8 @@ from pathlib import Path
 from fullgraph.rewrites.analysis import word_set
 from fullgraph.rewrites.check.finding import Unreadable
 
+_NEVER_READ = frozenset({"", "torch", "numpy", "builtins"})
+"""Packages whose files are never read, even if they lie in the project."""
 LARGEST = 5_000_000
 """Size in bytes of the largest file that is read."""
 SKIPPED_FOLDERS = word_set(
@@ -161,6 +163,26 @@ def package_of(path: Path) -> tuple[Path, str]:
         parts.insert(0, folder.name)
         folder = folder.parent
     return folder, ".".join(parts)
+
+
+def find_module(name: str, roots: Mapping[Path, Collection[str]]) -> Path | None:
+    """Return the file of a module by its dotted name; None if there is none.
+
+    `roots` are the folders that imports start from, with the top-level packages of the checked
+    files in each. Among installed packages only these are read.
+    """
+    top = name.partition(".")[0]
+    if top in _NEVER_READ:
+        return None
+    for root, packages in roots.items():
+        if root.name in ("site-packages", "dist-packages") and top not in packages:
+            continue
+        base = root.joinpath(*name.split("."))
+        for path in (base.with_suffix(".py"), base / "__init__.py"):
+            with suppress(OSError, ValueError):
+                if path.is_file():
+                    return path
+    return None
 
 
 def read_source(path: Path, name: str | None = None) -> Source:

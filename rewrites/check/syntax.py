@@ -10,14 +10,16 @@ Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 def dotted(node: ast.AST | None) -> str:
     """Return "a.b.c" for a variable or a path of attributes on one; "" for anything else."""
-    parts: list[str] = []
+    path = ""
     while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
+        path = f".{node.attr}{path}"
         node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    parts.append(node.id)
-    return ".".join(reversed(parts))
+    return node.id + path if isinstance(node, ast.Name) else ""
+
+
+def is_none(node: ast.expr) -> bool:
+    """Return whether an expression is the constant None."""
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def statements_of(body: Iterable[ast.stmt], types: bool = True) -> Iterator[ast.stmt]:
@@ -34,6 +36,18 @@ def statements_of(body: Iterable[ast.stmt], types: bool = True) -> Iterator[ast.
                 yield from statements_of(getattr(one, name, ()), types)
             for handler in getattr(one, "handlers", ()):
                 yield from statements_of(handler.body, types)
+
+
+def assignments_in(statements: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield each variable that one of the statements assigns, with the expression assigned."""
+    for one in statements:
+        match one:
+            case ast.Assign(targets=targets, value=value):
+                yield from (
+                    (target.id, value) for target in targets if isinstance(target, ast.Name)
+                )
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, value
 
 
 def imported_names(statements: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, str]]:
@@ -89,19 +103,3 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     nodes = walk(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
     next(nodes)
     yield from nodes
-
-
-def self_writes(function: Scope) -> Iterator[tuple[str, ast.AST]]:
-    """Yield each attribute of `self` that a method assigns or deletes, with its node."""
-    args = function.args.posonlyargs + function.args.args
-    if not args:
-        return
-    first = args[0].arg
-    for node in walk(function):
-        if (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store | ast.Del)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == first
-        ):
-            yield node.attr, node

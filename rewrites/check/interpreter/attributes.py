@@ -36,12 +36,13 @@ from fullgraph.rewrites.check.interpreter.values import (
     Tensor,
     Unknown,
     Value,
+    is_proved,
     join,
     join_all,
 )
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition
-from fullgraph.rewrites.check.syntax import Scope
 
+_LOGGERS = frozenset({"logging.Logger", "logging.LoggerAdapter"})
 _LAYER_TENSORS = frozenset({"weight", "bias", "running_mean", "running_var", "in_proj_weight"})
 _MODULE_METHODS = word_set("""
     add_module apply buffers children cpu cuda double eval extra_repr float get_buffer get_parameter
@@ -65,7 +66,7 @@ class Attributes(Changes):
 
     def attribute(self, value: Value, name: str, node: ast.Attribute) -> Value:
         """Return the attribute `name` of a value; `node` is the access."""
-        if any(isinstance(one, Tensor) for one in value) and len(value) > 1:
+        if len(value) > 1 and any(isinstance(one, Tensor) for one in value):
             value = self.as_tensor(value, name)
         if len(value) == 1:
             return self._attribute_of(value[0], name, node)
@@ -129,6 +130,23 @@ class Attributes(Changes):
         if self.place is not None:
             self.note(self.place, construct, True, self.frame_statement())
 
+    def note_tensor(self, node: ast.expr, value: Value, construct: str) -> None:
+        """Note a construct if a value may be a tensor."""
+        tensors = [one for one in value if isinstance(one, Tensor)]
+        if tensors:
+            self.note(node, construct, is_proved(value), self.frame_statement())
+
+    def note_branch(self, node: ast.expr, value: Value, construct: str) -> None:
+        """Note a branch on a value if it may be a tensor or depend on data."""
+        if any(isinstance(one, Tensor) for one in value):
+            self.note_tensor(node, value, construct)
+        elif any(isinstance(one, Data) for one in value):
+            prefix = "random" if all(isinstance(o, Data) and o.random for o in value) else "number"
+            kind = construct.replace("branch.", f"{prefix}.").replace(
+                "assert.", f"{prefix}.assert_"
+            )
+            self.note(node, kind, is_proved(value), self.frame_statement())
+
     def external_attribute(self, module: str, name: str) -> Value:
         """Return an attribute of the external module or class `module`."""
         if module == "builtins.super":
@@ -140,7 +158,7 @@ class Attributes(Changes):
         if name == "training":
             return BOOL
         method = kind.method(name)
-        if kind.has_base(["logging.Logger", "logging.LoggerAdapter"]):
+        if kind.has_base(_LOGGERS):
             return (Method((Object("logging.Logger"),), name),)  # Dynamo does not enter them
         if method is not None:
             return self._bound(method, kind)
@@ -196,9 +214,3 @@ class Attributes(Changes):
                 made = self.call_function(Function(method, (one,)), [], {})
                 return join_all(s.element for s in made if isinstance(s, Sequence)) or UNKNOWN
         return UNKNOWN
-
-
-def first_parameter(function: Scope) -> str:
-    """Return the name of the first positional parameter; "" if there is none."""
-    args = function.args.posonlyargs + function.args.args
-    return args[0].arg if args else ""

@@ -45,11 +45,11 @@ class Calls(MethodCalls):
 
     def eval_Call(self, node: ast.Call) -> Value:
         function = self.evaluate(node.func)
-        args, keywords = self._arguments(node)
+        args, keywords = self.arguments_of(node)
         self.constant_arguments = not any(isinstance(one, ast.Starred) for one in node.args)
         return self.call(function, args, keywords, node)
 
-    def _arguments(self, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:
+    def arguments_of(self, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:
         args: list[Value] = []
         for one in node.args:
             value = self.evaluate(one)

@@ -9,6 +9,7 @@ from typing import Any
 from fullgraph.rewrites.check.facts import span_of
 from fullgraph.rewrites.check.interpreter.attributes import Attributes
 from fullgraph.rewrites.check.interpreter.folding import OPERATORS, fold, identity, plain_result
+from fullgraph.rewrites.check.interpreter.machine import OutOfFuel
 from fullgraph.rewrites.check.interpreter.operations import (
     NUMERIC_ONLY,
     TENSOR_ONLY,
@@ -48,9 +49,11 @@ class Expressions(Attributes):
     """Part of the interpreter that evaluates expressions, with one method for each type of node."""
 
     def evaluate(self, node: ast.expr) -> Value:
-        self.burn()
-        method = getattr(self, f"eval_{type(node).__name__}", None)
-        value: Value = method(node) if method is not None else self.eval_parts(node)
+        self.fuel -= 1
+        if self.fuel < 0:
+            raise OutOfFuel
+        method = self.methods.get(node.__class__)
+        value: Value = (method or self.method_for("eval", node, self.eval_parts))(node)
         if self.facts.tensors and self.frames:
             value = self._with_fact(node, value)
         if self.values is not None:
@@ -74,17 +77,19 @@ class Expressions(Attributes):
         return UNKNOWN
 
     def eval_Constant(self, node: ast.Constant) -> Value:
-        return literal(node.value)
+        known = self.constants.get(node)
+        if known is None:
+            known = self.constants[node] = literal(node.value)
+        return known
 
     def eval_Name(self, node: ast.Name) -> Value:
         self.note_global_read(node)
         return self.lookup(node.id)
 
     def eval_Attribute(self, node: ast.Attribute) -> Value:
-        path = dotted(node)
-        env = self.frame.env
-        if path and env is not None and path in env:
-            return env[path]
+        env = self.frames[-1].env
+        if env is not None and (known := env.get(dotted(node))) is not None:
+            return known
         value = self.evaluate(node.value)
         if isinstance(node.value, ast.Name):
             self._prove(node.value.id, value, node.attr)
@@ -92,10 +97,11 @@ class Expressions(Attributes):
 
     def _prove(self, name: str, value: Value, attribute: str) -> None:
         """Mark a likely tensor as proved if `attribute`, which was read, is one of tensors only."""
+        if attribute not in TENSOR_ONLY and attribute not in NUMERIC_ONLY:
+            return
         env = self.frame.env
         likely = any(isinstance(one, Tensor) and not one.proved for one in value)
-        telling = attribute in TENSOR_ONLY or attribute in NUMERIC_ONLY
-        if likely and telling and env is not None and name in env:
+        if likely and env is not None and name in env:
             env[name] = tuple(
                 replace(one, proved=True) if isinstance(one, Tensor) else one
                 for one in self.as_tensor(value, attribute)
@@ -379,22 +385,3 @@ class Expressions(Attributes):
                 case _:
                     found.append(self.elements_of_module(one))
         return join_all(found) or UNKNOWN
-
-    # Notes.
-
-    def note_tensor(self, node: ast.expr, value: Value, construct: str) -> None:
-        """Note a construct if a value may be a tensor."""
-        tensors = [one for one in value if isinstance(one, Tensor)]
-        if tensors:
-            self.note(node, construct, is_proved(value), self.frame_statement())
-
-    def note_branch(self, node: ast.expr, value: Value, construct: str) -> None:
-        """Note a branch on a value if it may be a tensor or depend on data."""
-        if any(isinstance(one, Tensor) for one in value):
-            self.note_tensor(node, value, construct)
-        elif any(isinstance(one, Data) for one in value):
-            prefix = "random" if all(isinstance(o, Data) and o.random for o in value) else "number"
-            kind = construct.replace("branch.", f"{prefix}.").replace(
-                "assert.", f"{prefix}.assert_"
-            )
-            self.note(node, kind, is_proved(value), self.frame_statement())

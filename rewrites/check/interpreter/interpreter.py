@@ -8,8 +8,10 @@ from fullgraph.rewrites.check.entries import Entry
 from fullgraph.rewrites.check.facts import Facts
 from fullgraph.rewrites.check.interpreter.annotations import value_of_annotation
 from fullgraph.rewrites.check.interpreter.evidence import Evidence, evidence_for
+from fullgraph.rewrites.check.interpreter.initialisation import Initialisation
 from fullgraph.rewrites.check.interpreter.inputs import changing_inputs
 from fullgraph.rewrites.check.interpreter.machine import (
+    DEPTH,
     FUEL,
     Env,
     Frame,
@@ -18,7 +20,6 @@ from fullgraph.rewrites.check.interpreter.machine import (
     OutOfFuel,
 )
 from fullgraph.rewrites.check.interpreter.recompiles import CALLED, state_of_inputs
-from fullgraph.rewrites.check.interpreter.statements import Statements
 from fullgraph.rewrites.check.interpreter.values import (
     LIKELY_TENSOR,
     NONE,
@@ -38,24 +39,25 @@ from fullgraph.rewrites.check.interpreter.values import (
     sequence_of,
 )
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module, Project
+from fullgraph.rewrites.check.syntax import is_none
 
-DEPTH = 20
-"""Number of nested calls that are followed at most."""
 CONTEXTS = 12
 """Number of times that the entries of one file evaluate a function at most."""
 NESTED_IN_INIT = 1
 """Number of nested calls that are followed inside `__init__`; calls of `__init__` do not count."""
 
 
-class Interpreter(Statements):
+class Interpreter(Initialisation):
     """The complete interpreter: it runs functions from the entries on and finds what breaks."""
 
     def __init__(self, project: Project, facts: Facts) -> None:
         Machine.__init__(self, project, facts)
         self.inner = {}
         self.operands, self.settable = {}, {}
+        self.loops = {}
+        self.written = {}
+        self.deferred = {}
         self.contexts: dict[int, int] = {}
-        self.written: dict[int, dict[str, Value]] = {}
         self.static_modules: dict[int, FunctionDefinition] = {}
         self.stored: frozenset[str] = frozenset()
         """Attributes that the last finished call has assigned."""
@@ -145,27 +147,26 @@ class Interpreter(Statements):
         self, definition: FunctionDefinition, args: list[Value], keywords: dict[str, Value]
     ) -> Env:
         """Return the values of the parameters of a call, by name."""
-        parameters = definition.node.args
-        names = [one.arg for one in (*parameters.posonlyargs, *parameters.args)]
-        env: Env = dict(zip(names, args, strict=False))
+        signature, parameters = definition.signature, definition.node.args
+        env: Env = {one.arg: value for one, value in zip(signature.positional, args, strict=False)}
         rest = dict(keywords)
-        for one in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs):
+        for one in signature.parameters:
             if one.arg in rest:
                 env[one.arg] = rest.pop(one.arg)
-            if is_unknown(env.get(one.arg, NONE)) and one.annotation is not None:
+            if one.annotation is not None and is_unknown(env.get(one.arg, NONE)):
                 env[one.arg] = value_of_annotation(one.annotation, definition.module)
         self._bind_defaults(definition, env)
         if parameters.vararg is not None:
-            extra = args[len(names) :]
+            extra = args[len(signature.positional) :]
             env[parameters.vararg.arg] = sequence_of(join_all(extra) or UNKNOWN, "tuple")
         if parameters.kwarg is not None:
             env[parameters.kwarg.arg] = (Mapping(tuple(rest.items()), ()),)
-        for name in (*names, *(one.arg for one in parameters.kwonlyargs)):
-            env.setdefault(name, UNKNOWN)
+        for one in signature.parameters:
+            env.setdefault(one.arg, UNKNOWN)
         return env
 
     def _bind_defaults(self, definition: FunctionDefinition, env: Env) -> None:
-        for name, default in defaults_of(definition.node):
+        for name, default in definition.signature.defaults:
             if name not in env:
                 env[name] = self.evaluate_global(definition.module, default)
 
@@ -201,7 +202,7 @@ class Interpreter(Statements):
         If `compiled` is False, parameters without annotation are unknown.
         """
         node, module = definition.node, definition.module
-        defaults = dict(defaults_of(node))
+        defaults = dict(definition.signature.defaults)
         env: Env = {}
         names = [*node.args.posonlyargs, *node.args.args]
         if receiver and names:
@@ -211,7 +212,7 @@ class Interpreter(Statements):
             value = value_of_annotation(one.annotation, module)
             if one.annotation is None and compiled:
                 value = self._guess(definition, one.arg, defaults.get(one.arg))
-            elif one.arg in defaults and _is_none(defaults[one.arg]):
+            elif one.arg in defaults and is_none(defaults[one.arg]):
                 value = join(value, NONE)
             env[one.arg] = value
         if node.args.vararg is not None:
@@ -231,7 +232,7 @@ class Interpreter(Statements):
             return UNKNOWN
         value = TENSOR if seen is Evidence.TENSOR else LIKELY_TENSOR
         if default is not None:
-            if not _is_none(default):
+            if not is_none(default):
                 return UNKNOWN
             value = join(value if seen is Evidence.TENSOR else UNKNOWN, NONE)
         return value
@@ -285,7 +286,7 @@ class Interpreter(Statements):
             return value_of_annotation(parameters[0].annotation, method.module) == TENSOR
         return evidence_for(method, parameters[0].arg) is Evidence.TENSOR
 
-    # Globals and attributes.
+    # Globals.
 
     def evaluate_global(self, module: Module, node: ast.expr) -> Value:
         if isinstance(node, ast.Constant):
@@ -301,92 +302,3 @@ class Interpreter(Statements):
         finally:
             self.silent -= 1
             self.frames.pop()
-
-    def class_attribute(self, kind: ClassDefinition, name: str) -> Value | None:
-        found = self.initial_attribute(kind, name)
-        if name in kind.written_outside_init:
-            written = self.written.get(id(kind), {}).get(name, UNKNOWN)
-            return join(found, written) if found is not None else written
-        return found
-
-    def initial_attribute(self, kind: ClassDefinition, name: str) -> Value | None:
-        if id(kind) not in self.attributes:
-            self.attributes[id(kind)] = {}
-            self._initialise(kind)
-        found = self.attributes[id(kind)].get(name)
-        return found if found is not None else self._attribute_of_body(kind, name)
-
-    def _attribute_of_body(self, kind: ClassDefinition, name: str) -> Value | None:
-        """Return an attribute that the body of the class or of a base assigns or annotates."""
-        for one in kind.order:
-            if isinstance(one, str):
-                continue
-            if name in one.assigned:
-                return _as_attribute(self.evaluate_global(one.module, one.assigned[name]))
-            if name in one.annotated:
-                return value_of_annotation(one.annotated[name], one.module)
-        return None
-
-    def _initialise(self, kind: ClassDefinition) -> None:
-        """Evaluate `__init__` to collect the attributes that it assigns."""
-        method = kind.method("__init__")
-        if method is None or len(self.frames) > DEPTH:
-            return
-        self.silent += 1
-        fuel = self.fuel
-        try:
-            env = self.parameters_of_entry(method, (Instance(kind),), compiled=False)
-            for name, default in defaults_of(method.node):
-                if env[name] == UNKNOWN and not isinstance(default, ast.Constant):
-                    env[name] = self.evaluate_global(method.module, default)
-                elif env[name] == UNKNOWN and not _is_none(default):
-                    assert isinstance(default, ast.Constant)
-                    env[name] = (Plain(type(default.value).__name__),)
-            self.run_function(method, env, (Instance(kind),))
-        finally:
-            self.fuel = fuel
-            self.silent -= 1
-
-    def set_attribute(self, kind: ClassDefinition, name: str, value: Value) -> None:
-        inside = any(frame.function.name == "__init__" for frame in self.frames)
-        table = self.attributes.setdefault(id(kind), {})
-        value = _as_attribute(value)
-        if not inside:
-            table = self.written.setdefault(id(kind), {})
-        old = table.get(name)
-        table[name] = value if old is None else join(old, value)
-
-
-def _as_attribute(value: Value) -> Value:
-    """Return what is known of an attribute after `self.n = value`: for 3, only "it is an int".
-
-    Constants other than None become their types, because other code may assign other constants.
-    """
-    if any(isinstance(one, Literal) and one.value is not None for one in value):
-        return join_all(
-            (Plain(one.kind),) if isinstance(one, Literal) and one.value is not None else (one,)
-            for one in value
-        )
-    return value
-
-
-def defaults_of(
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
-) -> list[tuple[str, ast.expr]]:
-    """Return the name and the default of each parameter that has one."""
-    positional = [*node.args.posonlyargs, *node.args.args]
-    count = len(node.args.defaults)
-    found = [
-        (one.arg, default)
-        for one, default in zip(
-            positional[len(positional) - count :], node.args.defaults, strict=True
-        )
-    ]
-    for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
-        if default is not None:
-            found.append((one.arg, default))
-    return found
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

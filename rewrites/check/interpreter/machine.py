@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fullgraph.rewrites.check.facts import Facts, Span
 from fullgraph.rewrites.check.interpreter.values import (
@@ -22,6 +23,8 @@ from fullgraph.rewrites.check.syntax import imported_names
 
 Env = dict[str, Value]
 """Values of local variables, and of attributes assigned or narrowed here ("self.cache")."""
+DEPTH = 20
+"""Number of nested calls that are followed at most."""
 FUEL = 60_000
 """Number of expressions and statements that are evaluated for one entry at most."""
 
@@ -75,6 +78,8 @@ class Machine:
         self.facts = facts
         self.tensors: dict[int, Mapping[Span, str]] = {}
         """The facts of each module, by its id."""
+        self.methods: dict[type[ast.AST], Callable[[Any], Any]] = {}
+        """Method that evaluates each type of expression or runs each type of statement."""
         self.frames: list[Frame] = []
         self.noted: set[Note] = set()
         """Notes of the function being evaluated and of those that it called."""
@@ -82,7 +87,10 @@ class Machine:
         """Result, notes and assigned attributes of each call, by function and arguments."""
         self.globals: dict[tuple[int, str], Value] = {}
         self.attributes: dict[int, dict[str, Value]] = {}
+        self.constants: dict[ast.Constant, Value] = {}
+        """Values of literals in the source."""
         self.fuel = FUEL
+        """Number of steps, expressions and statements, that are left for this entry."""
         self.values: dict[ast.expr, Value] | None = None
         """Value of each expression, joined over all calls; None to record none."""
         self.silent = 0
@@ -113,30 +121,33 @@ class Machine:
         """Return the statement being evaluated, in a tuple; () if there is none."""
         return (self.frame.statement,) if self.frame.statement is not None else ()
 
-    def burn(self) -> None:
-        """Count one step. Raises OutOfFuel if FUEL steps are used up."""
-        self.fuel -= 1
-        if self.fuel < 0:
-            raise OutOfFuel
+    def method_for(
+        self, verb: str, node: ast.AST, default: Callable[[Any], Any]
+    ) -> Callable[[Any], Any]:
+        """Return the method for a type of node, such as `eval_Call`; `default` if there is none."""
+        kind = node.__class__
+        method: Callable[[Any], Any] = getattr(self, f"{verb}_{kind.__name__}", default)
+        self.methods[kind] = method
+        return method
 
     # Names.
 
     def lookup(self, name: str) -> Value:
         """Return the value of a name in the current frame."""
-        frame = self.frame
-        if frame.env is not None and name in frame.env:
-            return frame.env[name]
-        if frame.enclosing is not None and name in frame.enclosing:
-            return frame.enclosing[name]
+        frame = self.frames[-1]
+        for names in (frame.env, frame.enclosing):
+            if names is not None and (known := names.get(name)) is not None:
+                return known
         return self.global_value(frame.module, name)
 
     def global_value(self, module: Module, name: str) -> Value:
         """Return the value of a name at the top level of a module, or of a builtin."""
         key = (id(module), name)
-        if key not in self.globals:
-            self.globals[key] = UNKNOWN  # for a name that is defined by itself
-            self.globals[key] = self._find_global(module, name)
-        return self.globals[key]
+        if (known := self.globals.get(key)) is not None:
+            return known
+        self.globals[key] = UNKNOWN  # for a name that is defined by itself
+        found = self.globals[key] = self._find_global(module, name)
+        return found
 
     def _find_global(self, module: Module, name: str) -> Value:
         if name in module.assigned and name not in module.definitions:
@@ -248,7 +259,10 @@ def join_environments(environments: Iterable[Env | None]) -> Env | None:
     first, *others = reached
     joined = {}
     for name, value in first.items():
-        values = [other.get(name) for other in others]
+        values = [one for other in others if (one := other.get(name)) is not value]
+        if not values:
+            joined[name] = value
+            continue
         present = [one for one in values if one is not None]
         if "." in name and len(present) < len(values):
             continue  # an attribute that only one branch knows
@@ -258,6 +272,12 @@ def join_environments(environments: Iterable[Env | None]) -> Env | None:
             if name not in joined and "." not in name:
                 joined[name] = value
     return joined
+
+
+def changed_names(before: Env, after: Env) -> set[str]:
+    """Return the names whose values differ between two environments, or are in one of them only."""
+    changed = {name for name, value in after.items() if before.get(name) != value}
+    return changed | (before.keys() - after.keys())
 
 
 BUILTINS = frozenset(dir(builtins))

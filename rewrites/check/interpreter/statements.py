@@ -7,7 +7,13 @@ from collections.abc import Iterable
 
 from fullgraph.rewrites.check.interpreter.changes import has_key
 from fullgraph.rewrites.check.interpreter.conditions import Conditions
-from fullgraph.rewrites.check.interpreter.machine import Env, join_environments
+from fullgraph.rewrites.check.interpreter.loops import carried_reads
+from fullgraph.rewrites.check.interpreter.machine import (
+    Env,
+    OutOfFuel,
+    changed_names,
+    join_environments,
+)
 from fullgraph.rewrites.check.interpreter.recompiles import assignments
 from fullgraph.rewrites.check.interpreter.values import (
     NONE,
@@ -31,23 +37,36 @@ ITERATIONS = 3
 class Statements(Conditions):
     """Part of the interpreter that runs statements, with one method for each type of node."""
 
+    loops: dict[ast.AST, frozenset[str]]
+    """What an iteration reads of the one before, by loop."""
+
     def run_block(self, body: Iterable[ast.stmt]) -> None:
         """Evaluate statements until one leaves the block, as `return` does."""
         frame = self.frame
         for statement in body:
             if frame.env is None:
                 return
-            self.burn()
+            self.fuel -= 1
+            if self.fuel < 0:
+                raise OutOfFuel
             before = frame.statement
             frame.statement = statement
-            method = getattr(self, f"run_{type(statement).__name__}", None)
-            if method is not None:
-                method(statement)
+            method = self.methods.get(statement.__class__)
+            (method or self.method_for("run", statement, self.ignore))(statement)
             frame.statement = before
 
+    def ignore(self, node: ast.stmt) -> None:
+        """Do nothing: a statement such as `pass` changes nothing that the interpreter knows."""
+
     def run_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call) and self.defer_call(node.value):
+            return
         if not isinstance(node.value, ast.Constant):
             self.evaluate(node.value)
+
+    def defer_call(self, node: ast.Call) -> bool:
+        """Defer a call whose result is not used, if that is possible; return whether it is."""
+        raise NotImplementedError
 
     def run_Assign(self, node: ast.Assign) -> None:
         value = self.evaluate(node.value)
@@ -63,6 +82,8 @@ class Statements(Conditions):
 
     def _note_updates(self, node: ast.Assign | ast.AnnAssign, value: Value) -> None:
         """Note the targets of an assignment that have another value in the next call."""
+        if self.silent:
+            return
         for target, source in assignments(node):
             if not isinstance(target, ast.Name) or target.id in self.frame.global_names:
                 part = value if source is node.value else self.quiet(source)
@@ -245,15 +266,21 @@ class Statements(Conditions):
             exits = frame.exits.pop()
             after += exits
             joined = join_environments([before, frame.env, *exits])
-            if joined == before:
-                break
+            changed = changed_names(before or {}, joined or {})
             before = joined
+            if not changed or changed.isdisjoint(self._carried_reads(node)):
+                break
         after.append(before if test is None else None)
         frame.env = join_environments(after)
         if frame.env is not None:
             if test is not None:
                 self.narrow(test, False)
             self.run_block(node.orelse)
+
+    def _carried_reads(self, node: ast.For | ast.While) -> frozenset[str]:
+        if node not in self.loops:
+            self.loops[node] = carried_reads(node)
+        return self.loops[node]
 
     def run_Break(self, node: ast.Break) -> None:
         self._leave()
@@ -276,7 +303,8 @@ class Statements(Conditions):
         match target:
             case ast.Name(id=name):
                 env[name] = value
-                for path in [one for one in env if one.startswith(f"{name}.")]:
+                prefix = f"{name}."
+                for path in [one for one in env if "." in one and one.startswith(prefix)]:
                     del env[path]
             case ast.Attribute():
                 self._assign_attribute(target, value)

@@ -219,7 +219,10 @@ def join(*values: Value) -> Value:
     The result is UNKNOWN if there are more than LIMIT (6) alternatives.
     """
     first = values[0]
-    if all(one is first or one == first for one in values[1:]):
+    for one in values:
+        if one is not first and one != first:
+            break
+    else:
         return first
     found: list[Any] = []
     for value in values:
