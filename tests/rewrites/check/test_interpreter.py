@@ -196,6 +196,34 @@ BREAKS = {
         """,
         [("scalar extraction", "t.tolist()")],
     ),
+    "an attribute that a method called in the constructor sets": (
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.build()
+            def build(self):
+                self.scale = torch.ones(3)
+                self.limit = self.scale * 2
+                self.scale = self.limit + 1
+            def forward(self, x: Tensor):
+                return x if self.limit.sum() > 0 else -x
+        """,
+        [("data-dependent branch", "self.limit.sum() > 0")],
+    ),
+    "what the iteration before assigned": (
+        """
+        class Net(nn.Module):
+            def forward(self, x: Tensor):
+                last = None
+                for row in x:
+                    if last is not None:
+                        row = row * int(last.sum())
+                    last = row
+                return last
+        """,
+        [("scalar extraction", "int(last.sum())")],
+    ),
     "a loop that makes a tensor of a number": (
         """
         class Net(nn.Module):
