@@ -15,7 +15,7 @@ from fullgraph.rewrites.check.syntax import dotted, walk
 
 COMPILERS = frozenset({"torch.compile", "torch._dynamo.optimize"})
 """Functions that compile their argument, and decorators."""
-_COMPILER_WORD = re.compile(r"\b(?:compile|optimize)\b")
+COMPILER_WORD = re.compile(r"\b(?:compile|optimize)\b")
 """Matches in every text that calls one of `COMPILERS`, also under another name."""
 _MODULES = word_set("Module PreTrainedModel LightningModule ModelMixin PyTorchModelHubMixin _Loss")
 EXCLUDED = frozenset(
@@ -129,7 +129,7 @@ def is_module_class(kind: ClassDefinition) -> bool:
 
 def _compiled_functions(module: Module) -> Iterator[Entry]:
     """Yield the functions and lambdas that a module passes to torch.compile."""
-    if not _COMPILER_WORD.search(module.source.text):
+    if not COMPILER_WORD.search(module.source.text):
         return
     for node in walk(module.source.tree):
         if not isinstance(node, ast.Call) or not node.args:

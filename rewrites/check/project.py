@@ -22,11 +22,11 @@ from fullgraph.rewrites.check.syntax import (
     Scope,
     absolute_module,
     assignments_in,
+    declared_globals,
     dotted,
     imported_names,
     own_nodes,
     statements_of,
-    walk,
 )
 
 MODULES_READ = 2000
@@ -263,10 +263,7 @@ class Module:
     @cached_property
     def written_globals(self) -> frozenset[str]:
         """Names that functions of the module declare as `global`."""
-        if "global " not in self.source.text:
-            return frozenset()
-        every = walk(self.source.tree)
-        return frozenset(n for one in every if isinstance(one, ast.Global) for n in one.names)
+        return frozenset(declared_globals(self.source.text, self.source.tree))
 
     def qualified(self, name: str) -> str:
         """Return the qualified name of a dotted name; "" if the file does not import it."""

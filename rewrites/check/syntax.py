@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -96,6 +97,14 @@ def walk(node: ast.AST, stop: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AS
                 todo.extend(inner for inner in value if isinstance(inner, ast.AST))
             elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
                 todo.append(value)
+
+
+def declared_globals(text: str, tree: ast.Module) -> Iterator[str]:
+    """Yield the names that functions declare as `global`; `tree` is the syntax tree of `text`."""
+    if re.search(r"^\s+global\s+\w", text, re.MULTILINE):
+        for node in walk(tree):
+            if isinstance(node, ast.Global):
+                yield from node.names
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:

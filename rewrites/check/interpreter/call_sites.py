@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from fullgraph.rewrites.check.entries import COMPILERS
+from fullgraph.rewrites.check.entries import COMPILER_WORD, COMPILERS
 from fullgraph.rewrites.check.interpreter.inputs import is_constant_in_graph
 from fullgraph.rewrites.check.interpreter.machine import Note
 from fullgraph.rewrites.check.interpreter.recompiles import reads
@@ -48,7 +48,7 @@ def _pairs(call: ast.Call, function: FunctionDefinition) -> Iterator[tuple[ast.e
 
 def compiled_names(module: Module) -> Mapping[str, FunctionDefinition]:
     """Return the compiled functions of a module, by the name or path with which they are called."""
-    if "compile" not in module.source.text:
+    if not COMPILER_WORD.search(module.source.text):
         return {}
     found: dict[str, FunctionDefinition] = {}
     for function in _functions(module):

@@ -42,13 +42,16 @@ class Changes(Machine):
             return
         state = state_of(kind, name)
         self.note(node, read or self._read_of(node), state=state)
-        if id(kind) not in self.settable:
-            self.settable[id(kind)] = set_from_outside(kind)
-        if name in self.settable[id(kind)]:
+        if any(name in self._settable(o) for o in kind.order if isinstance(o, ClassDefinition)):
             plain = kind_of_plain(self.initial_attribute(kind, name) or ())
             if plain in ("int", "float"):  # flags and names are settings, as a rule
                 construct = f"recompile.{owner_of(kind)}_{plain}"
                 self.note(node, construct, False, self.frame_statement(), state)
+
+    def _settable(self, kind: ClassDefinition) -> frozenset[str]:
+        if id(kind) not in self.settable:
+            self.settable[id(kind)] = set_from_outside(kind)
+        return self.settable[id(kind)]
 
     def note_global_read(self, node: ast.Name) -> None:
         """Note that the compiled code reads a global that a function writes."""

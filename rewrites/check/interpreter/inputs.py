@@ -11,7 +11,7 @@ from fullgraph.rewrites.check.interpreter.machine import Env
 from fullgraph.rewrites.check.interpreter.recompiles import kind_of_plain
 from fullgraph.rewrites.check.interpreter.values import Tensor
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition
-from fullgraph.rewrites.check.syntax import dotted, walk
+from fullgraph.rewrites.check.syntax import dotted, statements_of, walk
 
 _SETTING = re.compile(
     r"(num|n|max|min|use|with|is|has|total)_.*|.*_(dim|size|heads|dims|eps|id|token)|dim|axis|eps|"
@@ -44,7 +44,8 @@ def changing_inputs(function: FunctionDefinition, env: Env) -> Iterator[Input]:
             number = "int_range" if kind == "int" and constant else kind
             yield Input(one, f"recompile.{number}_argument", constant)
     tensors = {n for n, v in env.items() if any(isinstance(o, Tensor) for o in v)}
-    for node in function.nodes:
+    body = function.node.body if isinstance(function.node.body, list) else ()
+    for node in statements_of(body):
         if isinstance(node, ast.For) and (size := _size_in_range(node.iter, tensors)) is not None:
             yield Input(size, "recompile.loop_over_size", False)
 
@@ -80,20 +81,23 @@ def _size_in_range(node: ast.expr, tensors: set[str]) -> ast.expr | None:
 
 
 def set_from_outside(kind: ClassDefinition) -> frozenset[str]:
-    """Return the attributes of `self` that a method, other than `__init__`, sets to a parameter."""
+    """Return the attributes of `self` that methods of a class itself set to a parameter.
+
+    `__init__` and `forward` do not count.
+    """
     found: set[str] = set()
-    for one in kind.order:
-        for name, method in one.own_methods.items() if isinstance(one, ClassDefinition) else ():
-            if name in ("__init__", "forward", "__call__"):
-                continue
-            names = {arg.arg for arg in method.node.args.args[1:]}
-            found |= {
-                target.attr
-                for node in method.nodes
-                if isinstance(node, ast.Assign)
-                and isinstance(node.value, ast.Name)
-                and node.value.id in names
-                for target in node.targets
-                if isinstance(target, ast.Attribute) and dotted(target.value) == "self"
-            }
+    for name, method in kind.own_methods.items():
+        body = method.node.body
+        if name in ("__init__", "forward", "__call__") or not isinstance(body, list):
+            continue
+        names = {arg.arg for arg in method.node.args.args[1:]}
+        found |= {
+            target.attr
+            for node in statements_of(body)
+            if isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in names
+            for target in node.targets
+            if isinstance(target, ast.Attribute) and dotted(target.value) == "self"
+        }
     return frozenset(found)
