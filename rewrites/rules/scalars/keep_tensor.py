@@ -65,6 +65,7 @@ from fullgraph.rewrites.transforms.scalars.calls import FINITE, propagate_to_arg
 from fullgraph.rewrites.transforms.scalars.indices import rewrite_index, rewrite_slice_bounds
 from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
 from fullgraph.rewrites.transforms.scalars.sequences import propagate_to_list
+from fullgraph.rewrites.transforms.scalars.sizes import is_made_of_sizes
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 _MATH = re.compile(r"math\.\w+")
@@ -87,6 +88,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     seen = site.observed(found.tensor)
     if seen is None or not seen.is_tensor:
         return Refusal("it is not known to be a tensor")
+    if is_made_of_sizes(site, found.node):
+        return None  # the number needs no tensor
     if parse_nonzero(site, found.tensor) is not None:
         return Refusal("how many indices there are depends on the data")
     if any(t.layout != "strided" for t in seen.tensors):

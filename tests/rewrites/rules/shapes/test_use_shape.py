@@ -46,6 +46,37 @@ def test_fixed(before, after):
     outcome.check(exact=True)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("n = torch.tensor(x.shape[1:]).prod().item()", "n = math.prod(x.shape[1:])"),
+        ("n = int(torch.as_tensor(x.size(0)))", "n = int(x.size(0))"),
+        (
+            "n = torch.ceil(torch.tensor(x.shape[-1]) / 4).int().item()",
+            "n = math.ceil(x.shape[-1] / 4)",
+        ),
+        (
+            "s = torch.tensor(x.shape[1:])\n    low = torch.min(s).to(torch.float32)\n"
+            "    n = int(torch.min(6 / low, 9 / s.max()).item())",
+            "s = x.shape[1:]\n    low = min(s)\n    n = int(min(6 / low, 9 / max(s)))",
+        ),
+    ],
+)
+def test_computed_in_python(before, after):
+    source = f"import math\n{HEAD}def f(x):\n    {before}\n    return x.repeat(1, 1, n)\n"
+    outcome = rewritten(source, X)
+    assert outcome.source == source.replace(before, after), outcome.refusals
+    assert ("in float32" in str(outcome.assumes)) == ("/" in before)
+    outcome.check(exact=True)
+
+
+def test_sizes_that_are_needed_as_a_tensor():
+    call = "s.max().item()"
+    body = f"s = torch.tensor(x.shape)\n    return x.repeat(1, 1, {call}) * s.float().mean()"
+    text, _, refusals = offered(f"{HEAD}def f(x):\n    {body}\n", call, CATEGORY, X, rule="FG222")
+    assert not text and refusals == ["`s` is needed as a tensor"]
+
+
 def test_numbers_that_are_not_of_the_shape_alone():
     source = f"{HEAD}def f(x):\n    n, s = torch.tensor([2, 0.5]).tolist()\n    return x * n * s\n"
     text, _, refusals = offered(

@@ -1,0 +1,175 @@
+"""Python numbers in place of tensors that are computed from sizes alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.rewrites.analysis import NotApplicable, Site, find_definitions, torch_name
+from fullgraph.rewrites.source import build_expression, integer_literal
+
+MAKERS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.IntTensor")
+"""Functions that make a tensor of numbers."""
+_ALL = {"min": "min", "max": "max", "amin": "min", "amax": "max", "sum": "sum", "prod": "math.prod"}
+"""Reductions of a whole tensor, each with a Python function of a sequence."""
+_MATH = {"ceil": "math.ceil", "floor": "math.floor", "sqrt": "math.sqrt", "abs": "abs"}
+_KEEP = frozenset({"to", "float", "double", "cpu", "detach", "clone", "item"})
+"""Methods that keep the value."""
+_WHOLE = frozenset({"int", "long"})
+_IS_WHOLE = m.Call(func=m.Attribute(m.Name("math"), m.Name("ceil") | m.Name("floor")))
+_ROUNDS = "sizes computed in float64 are rounded as in float32"
+
+
+@dataclass
+class SizeNumbers:
+    """Writer of numbers that are computed in Python, from sizes, instead of with tensors."""
+
+    site: Site
+    edits: dict[cst.CSTNode, cst.BaseExpression] = field(default_factory=dict)
+    """The new values of the variables on the way."""
+    assumes: dict[str, None] = field(default_factory=dict)
+    bindings: dict[cst.Name, None] = field(default_factory=dict)
+    """The names that were bound to tensors of sizes."""
+    uses: set[cst.Name] = field(default_factory=set)
+    """The uses of these names that get numbers."""
+    made: bool = False
+    """Whether a tensor of sizes was found."""
+
+    def write(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """Return an expression without tensors: `min(x.shape)` for `torch.tensor(x.shape).min()`.
+
+        Raises NotApplicable if anything but sizes and numbers goes in, or another use needs the
+        tensor.
+        """
+        new = self._write(node)
+        known = find_definitions(self.site.document, node)
+        for name in self.bindings:
+            for use in known.uses(name) if known is not None else ():
+                if use not in self.uses and not self._accepts_number(use):
+                    raise NotApplicable(f"`{name.value}` is needed as a tensor")
+        return new
+
+    def _write(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        seen = self.site.observed(node)
+        if seen is not None and not seen.is_tensor:
+            if isinstance(node, cst.Call | cst.BinaryOperation | cst.UnaryOperation):
+                return self._write_operation(node)
+            if not seen.is_number and not set(seen.types) <= {"torch.Size", "tuple", "list"}:
+                raise NotApplicable("it is no number")
+            return node
+        match node:
+            case cst.Integer() | cst.Float():
+                return node
+            case cst.Name():
+                return self._write_variable(node)
+            case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]) if (
+                integer_literal(index) is not None
+            ):
+                return node.with_changes(value=self._write(node.value))
+        return self._write_operation(node)
+
+    def _write_operation(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """Return a call or an operator on numbers."""
+        match node:
+            case cst.UnaryOperation(operator=cst.Minus()):
+                return node.with_changes(expression=self._write_scalar(node.expression))
+            case cst.BinaryOperation() if not isinstance(node.operator, cst.MatrixMultiply):
+                if isinstance(node.operator, cst.Divide):
+                    self.assumes[_ROUNDS] = None
+                left, right = self._write_scalar(node.left), self._write_scalar(node.right)
+                return node.with_changes(left=left, right=right)
+            case cst.Call():
+                return self._write_call(node)
+        raise NotApplicable("it is not computed from sizes alone")
+
+    def _write_scalar(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        seen = self.site.observed(node)
+        if seen is not None and seen.is_tensor and seen.dims != {0}:
+            raise NotApplicable("several sizes are computed at once")
+        return self._write(node)
+
+    def _write_call(self, call: cst.Call) -> cst.BaseExpression:
+        """Return a call as Python's own: `min(a, b)` for `torch.min(a, b)`."""
+        called = self.site.callee_name(call)
+        values = [arg.value for arg in call.args if arg.keyword is None]
+        named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+        if any(arg.star for arg in call.args):
+            raise NotApplicable("its arguments are not spelled out")
+        if called in MAKERS and len(values) == 1 and named <= {"dtype", "device"}:
+            return self._write_maker(values[0])
+        if called in ("int", "float", "abs", "min", "max", "round") or called.startswith("math."):
+            return self._with_arguments(call)
+        name = torch_name(self.site, call)
+        if isinstance(call.func, cst.Attribute) and self._is_tensor(call.func.value):
+            values = [call.func.value, *values]
+        if name in _KEEP and values:
+            return self._write(values[0])
+        if named or not values:
+            raise NotApplicable("it is not computed from sizes alone")
+        if name in _WHOLE:
+            new = self._write_scalar(values[0])
+            return new if m.matches(new, _IS_WHOLE) else build_expression("int({n})", n=new)
+        if name in ("min", "max", "minimum", "maximum") and len(values) == 2:
+            a, b = map(self._write_scalar, values)
+            return build_expression(f"{name[:3]}({{a}}, {{b}})", a=a, b=b)
+        if name in _ALL and len(values) == 1:
+            return build_expression(f"{_ALL[name]}({{all}})", all=self._write(values[0]))
+        if name in _MATH and len(values) == 1:
+            return build_expression(f"{_MATH[name]}({{n}})", n=self._write_scalar(values[0]))
+        raise NotApplicable("it is not computed from sizes alone")
+
+    def _with_arguments(self, call: cst.Call) -> cst.BaseExpression:
+        """Return a call of a Python function with numbers as its arguments."""
+        args = [arg.with_changes(value=self._write(arg.value)) for arg in call.args]
+        return call.with_changes(args=args)
+
+    def _write_maker(self, sizes: cst.BaseExpression) -> cst.BaseExpression:
+        """Return what a tensor is made of: `x.shape` for `torch.tensor(x.shape)`."""
+        seen = self.site.observed(sizes)
+        if seen is None:
+            raise NotApplicable("what the tensor is made of is not known to be a shape")
+        listed = set(seen.types) <= {"torch.Size", "tuple", "list"} and set(seen.items) <= {"int"}
+        if not listed and set(seen.types) != {"int"}:
+            raise NotApplicable("what the tensor is made of is not all integers")
+        self.made = True
+        return sizes
+
+    def _write_variable(self, use: cst.Name) -> cst.BaseExpression:
+        """Return a name whose only definition gets the number."""
+        known = find_definitions(self.site.document, use)
+        found = known.reaching.get(use, frozenset()) if known is not None else frozenset()
+        binding = next(iter(found), None)
+        target = self.site.document.parents.get(binding) if binding is not None else None
+        line = self.site.document.parents.get(target) if target is not None else None
+        if len(found) != 1 or not isinstance(line, cst.Assign) or len(line.targets) != 1:
+            raise NotApplicable("it is not computed from sizes alone")
+        assert isinstance(binding, cst.Name)
+        self.uses.add(use)
+        if binding not in self.bindings:
+            self.bindings[binding] = None
+            self.edits[line.value] = self._write(line.value)
+        return use
+
+    def _accepts_number(self, use: cst.Name) -> bool:
+        """Return whether code that reads a name is right for a number, too."""
+        match self.site.document.parent(use):
+            case cst.Arg() as arg:
+                call = self.site.document.parent(arg)
+                return isinstance(call, cst.Call) and self.site.callee_name(call) == "isinstance"
+        return False
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        seen = self.site.observed(node)
+        return seen is not None and seen.is_tensor
+
+
+def is_made_of_sizes(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether a number is computed from sizes alone, and Python computes the same one."""
+    numbers = SizeNumbers(site)
+    try:
+        numbers.write(node)
+    except NotApplicable:
+        return False
+    return numbers.made and not numbers.assumes
