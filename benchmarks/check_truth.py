@@ -172,11 +172,15 @@ def measure(names: Iterable[str], path: Path, timeout: float, options: list[str]
             error, output = "timeout", (ended.stdout or b"").decode()
         rows = [json.loads(line) for line in output.splitlines() if line.startswith('{"name"')]
         for name in batch:
-            failed = {"name": name, "error": error, "causes": [], "lines": {}, "target": ""}
-            row = next((row for row in rows if row["name"] == name), failed)
+            row = next((row for row in rows if row["name"] == name), failure(name, error))
             with path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(row) + "\n")
             print(name, len(row["causes"]), row["error"] or "", flush=True)
+
+
+def failure(name: str, error: str) -> dict[str, Any]:
+    """Return the row of a program that could not be explained."""
+    return {"name": name, "error": error, "causes": [], "lines": {}, "target": ""}
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -332,7 +336,10 @@ def main() -> None:
     parser.add_argument("--truth", nargs="+", default=[], help=argparse.SUPPRESS)
     args = parser.parse_args()
     for name in args.truth:
-        row = recompiles_of(name) if args.recompiles else truth_of(name)
+        try:
+            row = recompiles_of(name) if args.recompiles else truth_of(name)
+        except Exception as error:  # of the program itself; the rest of the batch goes on
+            row = failure(name, repr(error))
         print(json.dumps(row), flush=True)
     if args.truth:
         return

@@ -2,7 +2,9 @@
 
 `check_truth.py --recompiles` runs this. The programs are those of `benchmarks/recompiling`, and the
 situations of `benchmarks/field` that recompile. The truth of one is the recompiles that `explain`
-finds over all its calls, each with the value whose guard failed, and the lines that ran.
+finds over all its calls, each with the value whose guard failed, and the lines that ran. The
+first call is made twice: of several guards that fail Dynamo names one, and in the second call that
+is one of what the first has changed.
 
 A finding lies at a recompile if it is on a line, among those that ran, that writes the value or
 declares it as a parameter, or that reads it and the finding names it. "Once" marks a size or number
@@ -69,6 +71,7 @@ def truth_of(name: str, executed_lines: Callable[..., Mapping[str, set[int]]]) -
     from fullgraph.diagnose.explain import explain
 
     program, calls = build(name)
+    calls = [calls[0], *calls]
     explained = explain(program, calls[0], calls=calls[1:], unmask=False, seconds=90)
     found = [
         {

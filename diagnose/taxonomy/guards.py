@@ -226,13 +226,20 @@ def _describe_late_value(found: re.Match[str]) -> GuardAdvice:
     return f"`{found[1]}` was None, now it is not.", (advice,)
 
 
+def _describe_late_attribute(found: re.Match[str]) -> GuardAdvice:
+    """Describe an attribute that did not exist before its first assignment."""
+    owner, name = found.group("owner", "name")
+    advice = Advice("Make it in `__init__`, before the first compiled call.", "code")
+    return f"`{owner}.{name}` did not exist, now it does.", (advice,)
+
+
 def _describe_lost_alias(found: re.Match[str]) -> GuardAdvice:
     """Describe arguments that were the same object and no longer are."""
     advice = Advice("Pass different tensors, or the same, at every call.", "code")
     return f"`{found[1]}` and `{found[2]}` were the same object, now they are not.", (advice,)
 
 
-_NAME = r"[\w.\[\]'\"]+?"
+_NAME = r"(?:type\([\w.]+\))?[\w.\[\]'\"]+?"
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], GuardAdvice]], ...] = (
     (r"tensor '(.+?)' size mismatch at index (\d+)\. expected (\d+), actual (\d+)", _describe_size),
     (r"tensor '(.+?)' rank mismatch\. expected (\d+), actual (\d+)", _describe_rank),
@@ -260,6 +267,14 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], GuardAdvice]], ...] = (
     (rf"^len\(({_NAME})\) (?:==|!=) (\d+)$", _describe_length),
     (rf"^not ({_NAME})$", _describe_emptiness),
     (rf"^({_NAME}) is None$", _describe_late_value),
+    (
+        rf"^not hasattr\((?P<owner>{_NAME}), ['\"](?P<name>\w+)['\"]\)",
+        _describe_late_attribute,
+    ),
+    (
+        rf"^not ___dict_contains\(['\"](?P<name>\w+)['\"], (?P<owner>{_NAME})\.__dict__\)",
+        _describe_late_attribute,
+    ),
     (rf"^({_NAME}) is ({_NAME})$", _describe_lost_alias),
     (rf"^(\d+) <= ({_NAME})\.size\(\)\[(\d+)\](?: <= (\d+))?$", _describe_size_range),
     (rf"^({_NAME})\.size\(\)\[(\d+)\] == (\d+)$", _describe_fixed_size),

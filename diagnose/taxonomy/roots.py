@@ -101,7 +101,8 @@ def _object(found: re.Match[str]) -> Root:
 
 def _missing(found: re.Match[str]) -> Root:
     """Return an attribute that a later call finds as a `Root`."""
-    name = f"{found[1]}.{found[2]}"
+    owner, name = found.group("owner", "name")
+    name = f"{owner}.{name}"
     return Root(name, RootKind.NONE, (RootKind.NONE, _identity(name)))
 
 
@@ -125,7 +126,7 @@ def _state(found: re.Match[str]) -> Root:
     return Root("", RootKind.STATE, ("state", found[1]))
 
 
-_NAME = r"[\w.\[\]'\"]+?"
+_NAME = r"(?:type\([\w.]+\))?[\w.\[\]'\"]+?"
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], Root]], ...] = (
     (r"tensor '(.+?)' size mismatch at index (\d+)\. expected (\d+), actual (\d+)", _size),
     (r"tensor '(.+?)' ", _named(RootKind.TENSOR)),
@@ -136,13 +137,18 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], Root]], ...] = (
     (rf"\blen\(({_NAME})\)", _named(RootKind.LENGTH)),
     (rf"\b(?:list|keys|dict_\w+)\(({_NAME})(?:\.keys\(\))?\)", _named(RootKind.KEYS)),
     (rf"['\"]\w+['\"] (?:not )?in ({_NAME})$", _named(RootKind.KEYS)),
+    (
+        rf"^(?:not )?___dict_contains\(['\"](?P<name>\w+)['\"], (?P<owner>{_NAME})\.__dict__\)",
+        _missing,
+    ),
+    (rf"^(?:not )?___dict_contains\(.+?, ({_NAME})\)", _named(RootKind.KEYS)),
     (rf"\b({_NAME})\.size\(\)\[(\d+)\]", _fixed_size),
     (rf"^({_NAME}) is (?:not )?None$", _named(RootKind.NONE)),
     (rf"^({_NAME}) == None$", _named(RootKind.NONE)),
     (rf"^({_NAME}) == ([^=<>]+)$", _value),
     (rf"^not ({_NAME})$", _named(RootKind.LENGTH)),
     (rf"^___check_obj_id\(({_NAME}), ", _object),
-    (rf"^(?:not )?hasattr\(({_NAME}), ['\"](\w+)['\"]\)", _missing),
+    (rf"^(?:not )?hasattr\((?P<owner>{_NAME}), ['\"](?P<name>\w+)['\"]\)", _missing),
     (rf"^___check_type_id\(({_NAME}), ", _named(RootKind.NONE)),
     (rf"^({_NAME}) is ({_NAME})$", _named(RootKind.OBJECT)),
     (rf"^(?:({_NAME}) [<>!]=? [\d.]+|[\d.]+ [<>!]=? ({_NAME})(?: <=? [\d.]+)?)$", _bounded),

@@ -2,10 +2,14 @@
 
 import pytest
 
+from fullgraph.diagnose.taxonomy import describe_guard
 from fullgraph.diagnose.taxonomy.roots import RootKind, root_of_guard
 
 CASES = {
     "not hasattr(self, '_table')": ("self._table", RootKind.NONE),
+    "not ___dict_contains('mean', self.__dict__)": ("self.mean", RootKind.NONE),
+    "not ___dict_contains(4, self.masks)": ("self.masks", RootKind.KEYS),
+    "type(self).calls == 3": ("type(self).calls", RootKind.ATTRIBUTE),
     "___check_obj_id(self.undo.__code__, 14), type=<class 'code'>": ("self.undo", RootKind.OBJECT),
     "epoch <= 2": ("epoch", RootKind.ARGUMENT),
     "3 <= self.step": ("self.step", RootKind.ATTRIBUTE),
@@ -23,3 +27,10 @@ def test_the_changed_value(guard):
 
 def test_equality_and_a_bound_are_one_root():
     assert root_of_guard("epoch == 0").key == root_of_guard("epoch <= 2").key
+
+
+@pytest.mark.parametrize(
+    "guard", ["not hasattr(self, 'mean')", "not ___dict_contains('mean', self.__dict__)"]
+)
+def test_an_attribute_that_was_missing(guard):
+    assert describe_guard(guard)[0] == "`self.mean` did not exist, now it does."
