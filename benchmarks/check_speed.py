@@ -3,7 +3,7 @@
 python benchmarks/check_speed.py [FOLDER] [--jobs N] [--torchfix PROGRAM]    prints one table
 
 FOLDER holds the files `modeling_*.py`; by default it is that of the installed transformers.
-TorchFix runs in an environment of its own, on every tenth file: `python -m venv ENV &&
+TorchFix runs in an environment of its own, on one of 100 files: `python -m venv ENV &&
 ENV/bin/pip install torchfix`, then `--torchfix ENV/bin/torchfix`. Times are user and system time
 of all processes, the smallest of `--repeat` runs; the tools take turns.
 """
@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fullgraph.rewrites.check import check, usable_cpus
 from fullgraph.rewrites.check.sources import no_garbage_collection
 
-SAMPLE = 10
+SAMPLE = 100
 """TorchFix runs on one of so many files."""
 Run = Callable[[list[str]], object]
 
