@@ -100,7 +100,8 @@ def main() -> None:
             ]
             pair = tier_reports(graphs)
         except Exception as error:
-            text = str(error).split("\n")[0][:100].replace("|", "\\|")
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            text = " ".join(lines[:2])[:160].replace("|", "\\|")
             print(f"| {key} | {type(error).__name__}: {text} |", flush=True)
             continue
         traced += 1

@@ -27,7 +27,8 @@ CanonicalKind = Literal[
 - "index": reads elements at computed positions, and writes each element of the result once
 - "scatter": a copy of the first operand, in which other values are written to some positions
 - "creation": no tensor operand
-- "copy": other memory, dtype, device or layout; `copy_` is only the update of a graph input
+- "copy": other memory, dtype, device or layout; `copy_` is only the update of a graph input, and
+  `lift_fresh_copy` the clone of a constant
 - "assertion": raises or does nothing
 - "symbolic": computes sizes, not tensors
 """
@@ -65,7 +66,7 @@ _CANONICAL: Mapping[CanonicalKind, str] = {
         as_strided_scatter
     """,
     "creation": "full arange.start_step empty.memory_format empty_strided empty_permuted",
-    "copy": "clone _to_copy copy_",
+    "copy": "clone _to_copy copy_ lift_fresh lift_fresh_copy",
     "assertion": """
         _assert_scalar _assert_async _assert_async.msg _assert_tensor_metadata
         sym_constrain_range sym_constrain_range_for_size

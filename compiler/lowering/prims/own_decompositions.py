@@ -165,7 +165,6 @@ _OWN: Mapping[str, Callable[..., object]] = {
     "_efficientzerotensor.default": lambda sizes, **options: aten.full.default(sizes, 0, **options),
     "scalar_tensor.default": _scalar_tensor,
     "copy.default": _copy,
-    "lift_fresh_copy.default": lambda x: aten.clone.default(x),
     "detach.default": lambda x: aten.alias.default(x),
     "sum.default": _sum,
     "prod.default": _prod,

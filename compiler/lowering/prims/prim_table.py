@@ -49,6 +49,7 @@ _PRIMS: Mapping[tuple[DtypeRule, ShapeRule, Aliasing], str] = {
         zeta clone copy_strided device_put rev
         aten: cumsum cumprod logcumsumexp flip index_put scatter.src scatter.value slice_scatter
         select_scatter diagonal_scatter as_strided_scatter polygamma copysign.Tensor
+        lift_fresh_copy
     """,
     ("bool", "same", "new"): "prims: eq ge gt isfinite le lt ne aten: signbit",
     ("real", "same", "new"): "prims: abs aten: angle",
@@ -68,6 +69,7 @@ _PRIMS: Mapping[tuple[DtypeRule, ShapeRule, Aliasing], str] = {
     ("same", "given", "view"): """
         prims: as_strided broadcast_in_dim collapse_view conj split_dim squeeze transpose view_of
         aten: slice.Tensor unfold diagonal alias as_strided _neg_view
+        lift_fresh
     """,
     ("given", "given", "view"): "prims: view_of_dtype aten: view_as_real view_as_complex",
     ("same", "same", "inplace"): "prims: copy_to aten: copy_",

@@ -169,6 +169,14 @@ def tiny_models() -> dict[str, Callable[[], tuple[torch.nn.Module, Tensor]]]:
 
 
 @pytest.mark.compiles
+def test_a_constant_tensor_is_lowered() -> None:
+    graphs = trace_graphs(lambda x: x * torch.tensor([2.0, 3.0]), [torch.ones(2)], {}, grad=False)
+    lowered = lower_to_prims(graphs[0])
+    assert report(graphs[0]).is_closed and report(lowered, "prims").is_closed
+    torch.testing.assert_close(lowered(torch.ones(2))[0], torch.tensor([2.0, 3.0]))
+
+
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["bert", "llama", "vit", "convnext", "resnet"])
 def test_graphs_of_real_models_are_closed(name: str) -> None:
     model, x = tiny_models()[name]()
