@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.covering_tests import CoveringTests
-from benchmarks.mutations import mutations
+from benchmarks.mutation.covering_tests import CoveringTests
+from benchmarks.mutation.mutations import mutations
 
 ROOT = Path(__file__).parents[1]
 

@@ -1,7 +1,7 @@
 """Mutation test: small faults in the source, each run against the tests that cover its file.
 
-    python benchmarks/mutants.py draw rewrites diagnose minifier [--count 20] [--seed 0]
-    python benchmarks/mutants.py run [--tree PATH]... [--seconds 60]
+    python -m benchmarks.mutation.mutants draw rewrites diagnose minifier [--count 20] [--seed 0]
+    python -m benchmarks.mutation.mutants run [--tree PATH]... [--seconds 60]
 
 `draw` writes mutants to benchmarks/results/mutants.jsonl, `--count` for each folder. A mutant edits
 one line in the body of a function, a line that its folder has once. `--also PATH` draws from lines
@@ -23,20 +23,17 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from itertools import zip_longest
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.mutation import covering_tests
+from benchmarks.mutation.mutations import draw, single_lines
 
-from benchmarks import covering_tests
-from benchmarks.mutations import draw, single_lines
-
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
 MUTANTS, SUMMARY = RESULTS / "mutants.jsonl", RESULTS / "mutants.json"
 HANGS = 200
 """Seconds after which a test hangs."""
@@ -54,7 +51,9 @@ class Copy:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(tree / name, root / name, follow_symlinks=False)
         plugin = Path(covering_tests.__file__)
-        shutil.copy2(plugin, root / "benchmarks" / plugin.name)
+        (root / "benchmarks" / "mutation").mkdir(exist_ok=True)
+        for file in (plugin, plugin.with_name("__init__.py")):
+            shutil.copy2(file, root / file.relative_to(ROOT))
         self.tests = covering_tests.CoveringTests(root)
 
     def run(self, mutant: dict[str, Any], killer: str = "") -> dict[str, Any]:
@@ -98,7 +97,7 @@ class Copy:
     def pytest(self, *arguments: str) -> tuple[list[str], bool]:
         """The tests that fail, and whether the run had to be stopped."""
         command = [str(self.python), "-m", "pytest", "--hypothesis-seed=0", "--tb=no"]
-        command += ["-p", "no:cacheprovider", "-p", "benchmarks.covering_tests"]
+        command += ["-p", "no:cacheprovider", "-p", "benchmarks.mutation.covering_tests"]
         command += [f"--timeout={HANGS}", *arguments]
         environment = {"PYTHONPATH": str(self.root), covering_tests.SECONDS: str(self.seconds)}
         quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "text": True}

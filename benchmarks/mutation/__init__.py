@@ -1,0 +1,1 @@
+"""Mutation testing of the rooms by the tests that cover them."""
