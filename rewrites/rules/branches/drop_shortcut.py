@@ -26,7 +26,7 @@ Parts of the condition that do not depend on data stay: `if mask is None or mask
 Always unsafe, and accepted only where the proof took both branches and found equal results. Where
 the code that now always runs draws random numbers, those that follow are others.
 
-Refuses: conditions of an `elif` or a loop, and branches that raise.
+Refuses: conditions of an `elif`, a loop or a comprehension, and branches that raise.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ from fullgraph.rewrites.transforms.branches.assignments import statements_of
 from fullgraph.rewrites.transforms.branches.operands import ConditionOperand, find_operand
 
 _WHY = "The condition only saves work: without it the results were the same on every input tried."
+_FILTERS = (
+    "the data decide how many elements the list has: compute all, and select by the mask at the end"
+)
 _COUNTS = ("any", "sum", "numel", "count_nonzero")
 _LEAVES = cst.Return | cst.Continue | cst.Break
 _COUNT = m.Call(func=m.Name("len") | m.Attribute(attr=m.OneOf(*map(m.Name, _COUNTS))))
@@ -62,7 +65,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         case ConditionOperand(branch=cst.If() | cst.IfExp() as node) as found:
             pass
         case _:
-            return None
+            filters = any(isinstance(one, cst.CompIf) for one in site.document.ancestors(site.node))
+            return Refusal(_FILTERS) if filters else None
     if isinstance(node, cst.If) and isinstance(site.document.parent(node), cst.If):
         return Refusal("an `elif` depends on the conditions before it")
     wanted = _wanted_value(node, found)

@@ -30,6 +30,7 @@ def _offer(body):
         ("if mask:\n    return x\nelif (x > 0).all():\n    return -x\nreturn x", "`elif`"),
         ("if (x > 0).all():\n    y = x\nelif mask:\n    y = -x\nreturn x", "neither branch"),
         ("while (x > 0).all():\n    x = x - 1\nreturn x", ""),
+        ("return [y for y in x if (x > 0).all()]", "how many elements"),
     ],
 )
 def test_left_alone(body, reason):
