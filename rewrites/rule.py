@@ -44,11 +44,14 @@ class Rewrite:
     exempts: frozenset[str] = frozenset()
     """Differences that the assumptions permit and the proof ignores. In compiled code: "text" (what
     is printed), "records" (logs and warnings), "grad_fn" (in text and records), "state of NAME"
-    (an attribute or global). In compiled and eager code: "randomness"."""
+    (an attribute or global), "raises TEXT" (TEXT, "RuntimeError: NaN", in place of another
+    exception). In compiled and eager code: "randomness"."""
     needs_both_branches: bool = False
     """Whether the proof fails unless it reached both branches of each of `tests`."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Configuration that an idea sets: "torch._dynamo.config.allow_rnn" to True."""
+    shorter: Rewrite | None = None
+    """An unsafe edit of the same place that a maintainer would rather have."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,12 @@
 
 from fullgraph.rewrites.analysis.classes import called_function, class_of, method_of_class
 from fullgraph.rewrites.analysis.definitions import Definitions, find_definitions
-from fullgraph.rewrites.analysis.finiteness import Hazard, find_hazards, has_nan_free_gradient
+from fullgraph.rewrites.analysis.finiteness import (
+    Hazard,
+    NeutralValue,
+    find_hazards,
+    has_nan_free_gradient,
+)
 from fullgraph.rewrites.analysis.flow import (
     always_exits,
     assignment_targets,
@@ -47,6 +52,7 @@ __all__ = [
     "Definitions",
     "Hazard",
     "Knowledge",
+    "NeutralValue",
     "NotApplicable",
     "Operation",
     "Site",

@@ -45,8 +45,10 @@ def verdict(fixes: FixResult) -> str:
     parts.append(f"{_format_count(len(safe), 'edit')}, proved" if safe else "no safe edit")
     line = ", ".join(parts)
     if unsafe:
+        replaced = sum(bool(s.replaced_by) for s in safe)
         line += (
             f"; with {_format_count(len(unsafe), 'unsafe edit')} "
+            f"{f'instead of {replaced}, ' if replaced else ''}"
             f"graphs {_graph_count(fixes.after_unsafe)}, "
             f"causes {len(fixes.after_unsafe.causes)}"
         )
@@ -136,6 +138,7 @@ def to_dict(fixes: FixResult) -> dict[str, object]:
                 "applicability": s.applicability.value,
                 "assumes": list(s.assumes),
                 "accepted": s.accepted,
+                "replaced_by": s.replaced_by or None,
                 "proof": _proof_dict(s.proof),
                 "diff": s.diff,
             }
@@ -279,6 +282,8 @@ def _suggestion_blocks(suggestion: Suggestion, console: Console) -> Iterator[Ren
     if suggestion.assumes:
         yield Text(f"Assumes that {', and that '.join(suggestion.assumes)}.", style="yellow")
     yield Text(proof_sentence(suggestion), style="dim")
+    if suggestion.replaced_by:
+        yield Text(replacement_sentence(suggestion), style="dim")
     if suggestion.diff:
         yield Text()
         yield (
@@ -299,6 +304,12 @@ def proof_sentence(suggestion: Suggestion) -> str:
     title = "One side seen" if proof.state is ProofState.ONE_SIDE else "Not proved"
     kept = "" if suggestion.accepted else "; it is not applied"
     return f"{title}{tried}: {proof.reason}{kept}."
+
+
+def replacement_sentence(suggestion: Suggestion) -> str:
+    """Return when a safe edit is written for which the unsafe result has another one."""
+    other = suggestion.replaced_by
+    return f"Written when only safe edits are allowed; otherwise {other} takes its place."
 
 
 def _colored_diff(diff: str) -> Syntax:

@@ -13,6 +13,7 @@ from fullgraph.rewrites.fix.fix_report import (
     describe_whole,
     format_place,
     proof_sentence,
+    replacement_sentence,
     verdict,
 )
 from fullgraph.rewrites.fix.results import FixResult, Suggestion
@@ -33,7 +34,7 @@ def view(fixes: FixResult) -> View:
         (
             f"`{format_place(s.file, s.line)}`",
             f"`{s.cause}`",
-            f"{s.rule}, {s.applicability.value}{'' if s.accepted else ', not applied'}",
+            f"{s.rule}, {s.applicability.value}{_note(s)}",
             s.proof.state.value,
         )
         for s in edits
@@ -60,6 +61,13 @@ def view(fixes: FixResult) -> View:
         list(_sections(fixes)),
         footer=f"torch {torch}" if torch else "",
     )
+
+
+def _note(suggestion: Suggestion) -> str:
+    """Return what the table adds to an edit's rule: ", not applied", ", else FG113", or ""."""
+    if suggestion.replaced_by:
+        return f", else {suggestion.replaced_by}"
+    return "" if suggestion.accepted else ", not applied"
 
 
 def _new_code(suggestion: Suggestion) -> str:
@@ -97,3 +105,5 @@ def _paragraphs(suggestion: Suggestion) -> Iterator[str]:
     if suggestion.assumes:
         yield f"Assumes that {', and that '.join(suggestion.assumes)}."
     yield proof_sentence(suggestion)
+    if suggestion.replaced_by:
+        yield replacement_sentence(suggestion)

@@ -36,6 +36,8 @@ class Offer:
     document: Document
     at: Position
     """The place of the edit: the cause's, or a call site of its function."""
+    is_shorter: bool = False
+    """Whether this is the `Rewrite.shorter` of another offer."""
 
     @cached_property
     def text(self) -> str:
@@ -46,19 +48,32 @@ class Offer:
     def preference(self) -> tuple[bool, ...]:
         """Return the sort key that puts first the edit that a person would choose for a cause.
 
-        The edit that skips printing when compiled comes first. Ordinary code comes before new
-        operators and private functions, an edit that is right by its reason before one that needs
-        a trial, safe before unsafe, and straight code before subgraphs.
+        A shorter edit and one that skips output when compiled come first. Ordinary code comes
+        before new operators and private functions, straight code before subgraphs, an edit that is
+        right by its reason before one that needs a trial, and safe before unsafe.
         """
-        old = set(self.document.text.splitlines())
-        code = "\n".join(line for line in self.text.splitlines() if line not in old)
         return (
-            self.rule.code != _OUTPUT_GUARD,
-            bool(_OPERATOR.search(code)),
+            self.rule.code != _OUTPUT_GUARD and not self.is_shorter,
+            bool(_OPERATOR.search(self._new_code)),
+            bool(_SUBGRAPH.search(self._new_code)),
             self.rewrite.needs_both_branches,
             self.rewrite.applicability is not Applicability.SAFE,
-            bool(_SUBGRAPH.search(code)),
         )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the new code has no operator of its own, private function or subgraph.
+
+        False too if there is a shorter edit.
+        """
+        code = self._new_code
+        return not (self.rewrite.shorter or _OPERATOR.search(code) or _SUBGRAPH.search(code))
+
+    @cached_property
+    def _new_code(self) -> str:
+        """The lines that the edit adds."""
+        old = set(self.document.text.splitlines())
+        return "\n".join(line for line in self.text.splitlines() if line not in old)
 
     @property
     def key(self) -> EditKey:
@@ -74,6 +89,17 @@ class Offers:
     offers: tuple[Offer, ...] = ()
     refusals: tuple[str, ...] = ()
     """"FG301: it is not known to be a tensor"."""
+
+    @property
+    def plain(self) -> tuple[Offer, ...]:
+        """The offers, safe or unsafe, that keep the code in the graph and are plain code."""
+        return tuple(
+            offer
+            for offer in self.offers
+            if offer.rewrite.applicability is not Applicability.DISPLAY
+            and not offer.rule.boundary
+            and offer.is_plain
+        )
 
 
 def edit_places(cause: Cause) -> tuple[Position, ...]:
@@ -143,6 +169,9 @@ def _offers_for(
                     document = site.document
                     offer = Offer(cause, rule, answer, document, document.position(site.node))
                     found.append(_unsafe_if_comment_lost(offer))
+                    if answer.shorter is not None:
+                        other = replace(offer, rewrite=answer.shorter, is_shorter=True)
+                        found.append(_unsafe_if_comment_lost(other))
             offers += found
             if any(offer.rewrite.replacements for offer in found):
                 break

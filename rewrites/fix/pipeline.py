@@ -24,18 +24,9 @@ from fullgraph.rewrites.fix.causes import CauseKey, staying_causes
 from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
 from fullgraph.rewrites.fix.edits import observe_program
 from fullgraph.rewrites.fix.fixes import Fixes
-from fullgraph.rewrites.fix.offers import (
-    Offer,
-    Offers,
-    places_to_observe,
-    propose,
-)
+from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
-from fullgraph.rewrites.fix.recompiles import (
-    CheckedSetting,
-    CompileSetting,
-    find_setting,
-)
+from fullgraph.rewrites.fix.recompiles import CheckedSetting, CompileSetting, find_setting
 from fullgraph.rewrites.fix.results import FullgraphRun, list_suggestions, list_unfixed
 from fullgraph.rewrites.fix.search import (
     EditedProgram,
@@ -43,6 +34,8 @@ from fullgraph.rewrites.fix.search import (
     SearchState,
     Texts,
     search_edits,
+    search_safe_edits,
+    search_unsafe_edits,
     undo_under_inductor,
 )
 from fullgraph.rewrites.proof import (
@@ -141,6 +134,7 @@ def fix(
 
     memo = RunMemo()
     proved: dict[Hashable, Sequence[Offer]] = {}
+    granted: dict[Hashable, frozenset[str]] = {}  # by all edits that a text has
     proposed: dict[Hashable, list[Offers]] = {}
     explained: dict[Hashable, Explanation] = {}
 
@@ -158,6 +152,7 @@ def fix(
     def prove_edits(base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
         """Prove that `texts`, with all edits of `offers`, behave as `base` does."""
         report_progress(f"proving {_names_of(offers)}")
+        granted[_key_of(texts)] = granted.get(_key_of(base), frozenset()) | _exempt(offers)
         if not base:
             proved[_key_of(texts)] = offers
         return run_proof(base, texts, offers)
@@ -177,7 +172,7 @@ def fix(
             seconds=seconds_left(),
             numbers=any(rewrite.numbers for rewrite in rewrites),
             strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
-            exempt=_exempt(offers),
+            exempt=_exempt(offers) | granted.get(_key_of(base), frozenset()) - {"randomness"},
             both=any(rewrite.needs_both_branches for rewrite in rewrites),
         )
 
@@ -287,7 +282,8 @@ def fix(
         report_progress(f"proving {', '.join(config)}")
         texts = unsafe.program.texts
         with patch_config(config):
-            return prove(program, texts, base=texts, seconds=seconds_left())
+            exempt = granted.get(_key_of(texts), frozenset()) - {"randomness"}
+            return prove(program, texts, base=texts, seconds=seconds_left(), exempt=exempt)
 
     runs = ProgramRuns(propose_edits, prove_edits, prove_under_inductor, explain_edits, is_late)
     with progress_line("Explaining …") as show:
@@ -307,13 +303,14 @@ def fix(
         setting: CheckedSetting | None = None
         try:
             whole = verify("none", safe)
-            safe = base = search_edits(safe, Applicability.SAFE, runs, rounds)
+            plain, safe = search_safe_edits(safe, runs, rounds)
+            base = safe
             safe = unsafe = search_recompile_edits(safe, Applicability.SAFE, runs)
             if inductor:
                 safe = unsafe = undo_under_inductor(safe, runs)
             if safe.program is not before:
                 whole = _better(whole, lambda: verify("safe", safe))
-            unsafe = base = search_edits(safe, Applicability.UNSAFE, runs, rounds, False)
+            unsafe = base = search_unsafe_edits(plain, safe, runs, rounds)
             tried = _better(whole, lambda: verify("unsafe", unsafe))
             if tried is None or not tried.check.ok:  # else `fullgraph=True` is the answer
                 unsafe = base = search_edits(unsafe, Applicability.UNSAFE, runs, rounds)
@@ -346,9 +343,9 @@ def fix(
         whole=whole,
         call_setting=setting,
         compiler_failure=failures[0] if failures else "",
-        suggestions=list_suggestions(unsafe, ideas, whole),
+        suggestions=list_suggestions(safe, unsafe, ideas, whole),
         unfixed=list_unfixed(unsafe, rules, ended_by, whole, setting),
-        originals=unsafe.originals,
+        originals={**safe.originals, **unsafe.originals},
         texts=safe.program.texts,
         texts_unsafe=unsafe.program.texts,
         subject=program.target,

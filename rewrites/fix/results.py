@@ -6,7 +6,7 @@ import codecs
 import difflib
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fullgraph.compiler.sources import cell_name, is_user_code, read_source
@@ -50,6 +50,8 @@ class Suggestion:
     """Whether the edit is in the result; an unsafe edit is only in the unsafe one."""
     numbers: bool = False
     """Whether scalars that the code keeps or returns become 0-d tensors."""
+    replaced_by: str = ""
+    """Code of the edit that stands in the place of this one in the unsafe result; "" for none."""
 
 
 @dataclass(frozen=True)
@@ -116,22 +118,25 @@ class FixResult:
         return {file: text for file, text in texts.items() if text != self.originals[file]}
 
 
+_SuggestionKey = tuple[str, bool, int, CauseKey]
+"""The rule's code, whether it is its shorter edit, the line and the cause."""
+
+
 def list_suggestions(
+    safe: SearchState,
     state: SearchState,
     idea_proofs: Mapping[tuple[CauseKey, str], Proof],
     whole: FullgraphRun | None = None,
 ) -> tuple[Suggestion, ...]:
     """Return every offer that was tried, with its last proof, followed by the ideas.
 
-    `idea_proofs` holds the proofs of ideas that set configuration, by cause and rule code. An idea
-    is listed once, for the first of its causes that stay, and none is listed if `whole`, the run
-    under `fullgraph=True`, succeeded: nothing is left to decide then.
+    `safe` is the end of the search for safe edits, `state` that of the one for unsafe edits. A safe
+    edit that an unsafe one replaces there follows it. `idea_proofs` holds the proofs of ideas that
+    set configuration, by cause and rule code. An idea is listed once, for the first of its causes
+    that stay, and none is listed if `whole`, the run under `fullgraph=True`, succeeded: nothing is
+    left to decide then.
     """
-    found: dict[tuple[str, int, CauseKey], Suggestion] = {}
-    for trial in state.trials:
-        for offer in trial.offers:
-            made = _make_suggestion(offer, trial.proof, trial.accepted, state.originals)
-            found[made.rule, made.line, cause_key(offer.cause)] = made
+    found = _list_tried(safe, state)
     explanation = state.program.explanation
     staying = {cause_key(one) for one in (*explanation.causes, *recompile_causes(explanation))}
     known: set[tuple[str, ProofState]] = set()
@@ -142,9 +147,41 @@ def list_suggestions(
                 proof = idea_proofs.get((cause, offer.rule.code), Proof(ProofState.NOT_RUN))
                 made = _make_suggestion(offer, proof, False, state.originals)
                 if (made.why, proof.state) not in known:
-                    found.setdefault((made.rule, made.line, cause), made)
+                    found.setdefault((made.rule, False, made.line, cause), made)
                 known.add((made.why, proof.state))
     return tuple(found.values())
+
+
+def _list_tried(safe: SearchState, state: SearchState) -> dict[_SuggestionKey, Suggestion]:
+    """Return the offers that either search tried, with those that `state` replaces marked.
+
+    A replaced edit follows the one in its place.
+    """
+    found, in_safe = _tried(state), _tried(safe)
+    mended = {key[-1]: made.rule for key, made in found.items() if made.accepted}
+    last = next(reversed(mended.values()), "")
+    replaced = {
+        key: replace(made, replaced_by=mended.get(key[-1], last))
+        for key, made in in_safe.items()
+        if made.accepted and not (key in found and found[key].accepted)
+    }
+    listed: dict[_SuggestionKey, Suggestion] = {}
+    for key, made in {**in_safe, **found}.items():
+        if key not in replaced:
+            listed[key] = made
+            beside = [k for k in replaced if made.accepted and k[-1] == key[-1]]
+            listed |= {k: replaced[k] for k in beside if k not in listed}
+    return {**listed, **{k: one for k, one in replaced.items() if k not in listed}}
+
+
+def _tried(state: SearchState) -> dict[_SuggestionKey, Suggestion]:
+    """Return the offers that a search tried, each with its last proof."""
+    found: dict[_SuggestionKey, Suggestion] = {}
+    for trial in state.trials:
+        for offer in trial.offers:
+            made = _make_suggestion(offer, trial.proof, trial.accepted, state.originals)
+            found[made.rule, offer.is_shorter, made.line, cause_key(offer.cause)] = made
+    return found
 
 
 def list_unfixed(

@@ -70,6 +70,8 @@ class SearchState:
     """Latest offers for each cause."""
     originals: Texts = field(default_factory=dict)
     """Texts on disk of the files for which an edit was offered."""
+    only_plain: bool = False
+    """Whether new operators and subgraphs wait where plain code, perhaps unsafe, is offered too."""
 
     @property
     def accepted(self) -> list[Offer]:
@@ -82,7 +84,8 @@ class SearchState:
         `level` is the least safe applicability that it may have, `boundary` its `Rule.boundary`.
         """
         unsafe = level is Applicability.UNSAFE
-        offers = [offer for offer in found.offers if offer.rule.boundary == boundary]
+        tried = (self.only_plain and found.plain) or found.offers
+        offers = [offer for offer in tried if offer.rule.boundary == boundary]
         for offer in sorted(offers, key=lambda o: o.preference) if unsafe else offers:
             state = self.states.get(offer.key)
             if not unsafe and (offer.key in self.deferred or self.is_one_sided(offer)):
@@ -154,6 +157,41 @@ def search_edits(
             break
         state = after
     return state
+
+
+def search_safe_edits(
+    state: SearchState, runs: ProgramRuns, rounds: int
+) -> tuple[SearchState, SearchState]:
+    """Apply the safe edits that are proved and pay; return the states without and with all of them.
+
+    The first state lacks the new operators and subgraphs for which unsafe plain code is offered: an
+    unsafe search starts from it. `rounds` is the limit of each of the two searches.
+    """
+    plain = search_edits(replace(state, only_plain=True), Applicability.SAFE, runs, rounds)
+    plain = replace(plain, only_plain=False)
+    return plain, search_edits(plain, Applicability.SAFE, runs, rounds)
+
+
+def search_unsafe_edits(
+    plain: SearchState, safe: SearchState, runs: ProgramRuns, rounds: int
+) -> SearchState:
+    """Apply the edits that are proved and pay, unsafe ones too; return the new state.
+
+    `plain` and `safe` are what `search_safe_edits` returned. The search goes on from `safe` where
+    plain code does not remove as many causes. No edit takes code out of the graph.
+    """
+    level = Applicability.UNSAFE
+    if {o.key for o in safe.accepted if not o.is_plain} - {o.key for o in plain.accepted}:
+        found = search_edits(plain, level, runs, rounds, boundaries=False)
+        if not _is_better(safe.program, found.program):
+            return found
+    return search_edits(safe, level, runs, rounds, boundaries=False)
+
+
+def _is_better(one: EditedProgram, other: EditedProgram) -> bool:
+    """Return whether `one` has fewer causes than `other`, or as many and fewer graphs."""
+    ranks = [(len(e.causes), e.default.graphs or 0) for e in (one.explanation, other.explanation)]
+    return ranks[0] < ranks[1]
 
 
 def _next_offers(

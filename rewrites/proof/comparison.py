@@ -23,6 +23,8 @@ GRAD_FN = "grad_fn"
 """In `Rewrite.exempts`: tensors that compiled code prints may lack `grad_fn=`."""
 STATE_OF = "state of "
 """In `Rewrite.exempts`, before an attribute or global that compiled code need not set."""
+RAISES = "raises "
+"""In `Rewrite.exempts`, before what compiled code may raise in place of another exception."""
 _GRAPH_ASSERTION = "RuntimeError: Runtime assertion failed for expression"
 _GRAD_FN = re.compile(r", (?:grad_fn=<\w*>|requires_grad=True)")
 _TITLES = {
@@ -94,6 +96,9 @@ def compare_behaviours(
     names = {one.removeprefix(STATE_OF) for one in exempt if one.startswith(STATE_OF)}
     if names:
         old, new = ({c: _without_state(b, names) for c, b in runs.items()} for runs in (old, new))
+    allowed = {one.removeprefix(RAISES) for one in exempt if one.startswith(RAISES)}
+    if allowed:
+        new = {c: _with_exception_of(one, old.get(c), allowed) for c, one in new.items()}
     observed_aliases = {
         (case.backward, _aliases_of(one.outputs)) for case, one in old.items() if not one.raised
     }
@@ -301,6 +306,15 @@ def _without_state(behaviour: Behaviour, names: Collection[str]) -> Behaviour:
             case _ if where.removeprefix("global ") not in names:
                 state[where] = held
     return replace(behaviour, state=state)
+
+
+def _with_exception_of(
+    behaviour: Behaviour, other: Behaviour | None, allowed: Collection[str]
+) -> Behaviour:
+    """Return `behaviour` as raising what `other` raised, if it raised one of `allowed` instead."""
+    if other is None or other.raised is None or behaviour.raised not in allowed:
+        return behaviour
+    return replace(behaviour, raised=other.raised)
 
 
 def _is_zero(gradient: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tokenize
 from collections.abc import Iterator
 from itertools import pairwise
@@ -11,6 +12,10 @@ _SHORTEST, _LONGEST = 88, 120
 """Bounds of the line length limit, in characters."""
 _WORTHWHILE = 24
 """Number of characters from one bracket to the other below which the pair is not split."""
+
+
+_EXPLANATION = re.compile(r"# +(?!(noqa|type|pragma|fmt|pylint|pyright|mypy|ruff)\b)")
+"""A comment for people, which need not be on the line of the code."""
 
 
 def wrap_new_lines(old: str, new: str) -> str:
@@ -56,12 +61,21 @@ def _indent(line: str, following: str) -> str:
 def _wrap(line: str, width: int, step: str) -> str:
     """Return a line of code split inside its outer brackets with the longest content.
 
-    The line is unchanged if it has no brackets or little between them. `width` is the limit in
-    characters, `step` the additional indentation of the lines between the brackets.
+    A comment at the end becomes a line above. The line is unchanged if it has no brackets or little
+    between them. `width` is the limit in characters, `step` the additional indentation of the lines
+    between the brackets.
     """
     code = line.rstrip()
     end = line[len(code) :]
     indent = code[: len(code) - len(code.lstrip())]
+    comment = next((t for t in _tokens(code) if t.type == tokenize.COMMENT), None)
+    if comment is not None and code[: comment.start[1]].strip():
+        if not _EXPLANATION.match(comment.string):
+            return line
+        code = code[: comment.start[1]].rstrip()
+        new_line = end or "\n"
+        rest = code + end if len(code) <= width else _wrap(code + end, width, step)
+        return f"{indent}{comment.string}{new_line}{rest}"
     found = _longest_brackets(code)
     if found is None or found[2] - found[0] < _WORTHWHILE:
         return line

@@ -199,13 +199,13 @@ def _run_here(
 
 @index_live_functions()
 def offered(
-    source: str, expression: str, category: str, *args: Any, rule: str = ""
+    source: str, expression: str, category: str, *args: Any, rule: str = "", shorter: bool = False
 ) -> tuple[str, list[Rewrite], list[str]]:
     """Ask every rule about the first `expression` in `source`, with facts of one run on `args`.
 
     Returns the text with the first rewrite applied ("" if there is none), the rewrites, and the
     reasons of refusals. Without `args` nothing is run, and no fact is known. `rule` is the code of
-    the only rule to ask.
+    the only rule to ask. With `shorter`, the rewrites are those that stand beside a longer one.
     """
     module = imported(source)
     find_live_functions([module.__file__])  # known at once while it is young, and to the children
@@ -227,6 +227,8 @@ def offered(
     asked = [one for one in all_rules() if category in one.categories and one.code.startswith(rule)]
     answers = [one.rewrite(site) for one in asked]
     rewrites = [a for a in answers if isinstance(a, Rewrite) and a.replacements]  # no ideas
+    if shorter:
+        rewrites = [one.shorter for one in rewrites if one.shorter is not None]
     rewrites = [a for a in rewrites if rule or not a.needs_both_branches]
     refusals = [answer.reason for answer in answers if isinstance(answer, Refusal)]
     text = document.with_edits(rewrites[0].replacements, rewrites[0].imports) if rewrites else ""

@@ -14,7 +14,7 @@ After:
 
     assert ~torch.isnan(h).any(), "NaN"
     if torch.compiler.is_compiling():
-        assert ~torch.isnan(h).any(), "NaN in ..."
+        assert ~torch.isnan(h).any(), "NaN in h"
     elif torch.isnan(h).any():
         raise ValueError(f"NaN in {h}")
 
@@ -27,6 +27,8 @@ a tensor without dimensions, and an `if` that does more than raise.
 """
 
 from __future__ import annotations
+
+import re
 
 import libcst as cst
 import libcst.matchers as m
@@ -50,6 +52,8 @@ _OPPOSITE: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.Equal: cst.NotEqual,
     cst.NotEqual: cst.Equal,
 }
+_NAME = re.compile(r"[\w.]+(\[[\w.]+\])*")
+"""A name with attributes and items: "self.shape[0]"."""
 _UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
 
 
@@ -83,7 +87,7 @@ def _rewrite_assertion(
     if check.msg is None or (message and message == _string_value(check.msg)):
         if holds is check.test:
             return None
-        return _assume_unused_exception({check.test: holds}, "AssertionError", check.test)
+        return _assume_unused_exception({check.test: holds}, "AssertionError", check.test, message)
     inside = cst.IndentedBlock([line.with_changes(leading_lines=())])
     new = cst.If(
         _is_compiling_call(site),
@@ -91,7 +95,7 @@ def _rewrite_assertion(
         cst.Else(inside),
         leading_lines=line.leading_lines,
     )
-    return _assume_unused_exception({line: new}, "AssertionError", check.test)
+    return _assume_unused_exception({line: new}, "AssertionError", check.test, message)
 
 
 def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
@@ -119,16 +123,19 @@ def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
         statement.with_changes(leading_lines=()),
         leading_lines=statement.leading_lines,
     )
-    return _assume_unused_exception({statement: new}, kind, statement.test)
+    return _assume_unused_exception({statement: new}, kind, statement.test, message)
 
 
 def _assume_unused_exception(
-    replacements: dict[cst.CSTNode, cst.CSTNode], kind: str, test: cst.BaseExpression
+    replacements: dict[cst.CSTNode, cst.CSTNode],
+    kind: str,
+    test: cst.BaseExpression,
+    message: str,
 ) -> Rewrite:
     """Return a rewrite of a check, with the assumption that no caller needs its exception.
 
     `replacements` are the edits. `kind` is the exception that compiled code no longer raises, such
-    as "ValueError". `test` is the check's condition.
+    as "ValueError". `test` is the check's condition, `message` what the assertion says.
     """
     needs = f"no caller needs the {kind}: compiled, a check that fails raises RuntimeError"
     if kind == "RuntimeError":
@@ -140,6 +147,7 @@ def _assume_unused_exception(
         (needs,),
         imports=("torch",),
         tests=(test,),
+        exempts=frozenset({f"raises RuntimeError: {message or 'assertion error'}"}),
     )
 
 
@@ -159,17 +167,25 @@ def _assertion_line(holds: cst.BaseExpression, message: str) -> cst.SimpleStatem
 
 
 def _constant_text(message: cst.BaseExpression | None) -> str:
-    """Return the text of an assertion's message: "bad ..." for `f"bad {x}"`.
+    """Return the text of an assertion's message: "NaN in h" for `f"NaN in {h}"`.
 
-    "..." replaces what is not a literal. The text is "" if `message` is None: there is no message.
+    A field of an f-string becomes its source if that is only a name, and "..." otherwise. So does
+    any other expression. The text is "" if `message` is None: there is no message.
     """
     if isinstance(message, cst.FormattedString):
         parts = [
-            part.value if isinstance(part, cst.FormattedStringText) else "..."
+            part.value if isinstance(part, cst.FormattedStringText) else _field_text(part)
             for part in message.parts
         ]
         return "".join(parts)
     return "" if message is None else _string_value(message) or "..."
+
+
+def _field_text(field: cst.BaseFormattedStringContent) -> str:
+    """Return "self.size[0]" for `{self.size[0]}`; "..." if it calls or computes, or is `self`."""
+    value = cst.ensure_type(field, cst.FormattedStringExpression).expression
+    code = cst.Module([]).code_for_node(value)
+    return code if _NAME.fullmatch(code) and code != "self" else "..."
 
 
 def _string_value(message: cst.BaseExpression) -> str | None:

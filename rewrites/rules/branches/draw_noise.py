@@ -14,9 +14,11 @@ After:
         mean,
     )
 
-The numbers come from the same stream: nothing is
-drawn where the other way is taken. FG302 keeps whole ways in the graph; but where a way learns, its
-backward would draw again.
+The numbers come from the same stream: nothing is drawn where the other way is taken. FG302 keeps
+whole ways in the graph; but where a way learns, its backward would draw again. Shorter, and unsafe,
+is to draw always:
+
+    return torch.where(t > 0, mean + sigma * torch.randn_like(x), mean)
 
 Unsafe where `torch.where` is (see FG301).
 
@@ -26,10 +28,13 @@ a generator; draws in a part of a way; and what FG301 refuses.
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
+
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
 from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
@@ -42,6 +47,7 @@ from fullgraph.rewrites.transforms.branches.whole_branch import (
 )
 
 _WHY = "`torch.cond` draws where the way is taken, and `torch.where` chooses."
+_WHY_ALWAYS = "The random numbers are always drawn, and `torch.where` chooses."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -55,7 +61,24 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         WhereWriter(site).choice(condition).require_pure(condition.tensor)
         return replace_calls(edits_for_branch(selection, node, condition), calls)
 
-    return rewrite_conditional(site, selection, _WHY, edits)
+    made = rewrite_conditional(site, selection, _WHY, edits)
+    return replace(made, shorter=_draw_always(site)) if isinstance(made, Rewrite) else made
+
+
+def _draw_always(site: Site) -> Rewrite | None:
+    """Return the edit that draws whichever branch is taken; None if there is none."""
+    writer = WhereWriter(site, random=True)
+    made = rewrite_conditional(
+        site, writer, _WHY_ALWAYS, functools.partial(edits_for_branch, writer)
+    )
+    if not isinstance(made, Rewrite):
+        return None
+    return replace(
+        made,
+        applicability=Applicability.UNSAFE,
+        assumes=(*made.assumes, "random numbers may be drawn that nothing uses"),
+        exempts=made.exempts | {"randomness"},
+    )
 
 
 RULE = Rule("FG306", "draw-noise", use_where.RULE.categories, rewrite)

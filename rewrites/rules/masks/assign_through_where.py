@@ -14,6 +14,9 @@ After:
     x = torch.where(mask, torch.sqrt(torch.where(mask, x, 1)) * 2, x)
     y += torch.where(m, bias, 0)
 
+A new tensor that is only filled needs no line of its own: `z = torch.zeros_like(x)`, `z[m] = x[m]`
+and `z[~m] = f(x[~m])` become `z = torch.where(m, x, f(torch.where(~m, x, 0)))`.
+
 The inner `where` keeps a function away from elements at which it, or its gradient, would be inf or
 NaN. The original changes the tensor that `x` is, for all who hold it: the name gets a new tensor
 only where it was made in this function and given to nobody; else it is `x.copy_(…)`.
@@ -29,9 +32,12 @@ from __future__ import annotations
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.transforms.masks.filled_stores import fill_through_where
 from fullgraph.rewrites.transforms.masks.flow import find_flow
 from fullgraph.rewrites.transforms.masks.rewriting import find_sinks, rewrite_flow
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink
+
+_WHY = "`torch.where` chooses for each element, at a fixed shape."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -43,7 +49,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(str(found)) if own else None
     if not any(isinstance(end, StoreSink) for end in find_sinks(found)):
         return None
-    return rewrite_flow(found, "`torch.where` chooses for each element, at a fixed shape.")
+    return fill_through_where(found, _WHY) or rewrite_flow(found, _WHY)
 
 
 RULE = Rule(

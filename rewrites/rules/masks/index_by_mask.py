@@ -15,6 +15,8 @@ After:
     x[keep] = 0
     return torch.where(keep, loss, 0).sum() / keep.sum()
 
+`if i.numel() == 0: continue` goes where it only skips such assignments: they change nothing then.
+
 Likewise `y.index_fill_(0, i, 0.0)`, which becomes `y.masked_fill_(mask, 0.0)`, and the question
 whether there are indices at all, `if i.numel() == 0`, which becomes a branch on `~mask.any()`: the
 rules for branches rewrite it.
@@ -28,6 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import (
@@ -104,7 +107,43 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     except NotApplicable as reason:
         return Refusal(str(reason))
     edits |= answers
-    return _rewrite_all(site, found, mask if bound else None, edits)
+    answer = _rewrite_all(site, found, mask if bound else None, edits)
+    for one in asked:
+        if one is not None and isinstance(answer, Rewrite):
+            answer = _without_question(site, answer, one)
+    return answer
+
+
+def _without_question(site: Site, made: Rewrite, use: IndicesUse) -> Rewrite:
+    """Return `made` without `if not len(indices): continue` where that only skips assignments.
+
+    Where nothing is selected, the assignments change nothing. `use` is the condition.
+    """
+    node = site.document.parents.get(use.node)
+    match node:
+        case cst.If(body=cst.IndentedBlock(body=[line]), orelse=None) if node.test is use.node:
+            skips = m.matches(line, m.SimpleStatementLine([m.Continue()]))
+        case _:
+            return made
+    block = getattr(site.document.parent(node), "body", ())
+    after = block[block.index(node) + 1 :]
+    stores = [one.body[0] for one in after if isinstance(one, cst.SimpleStatementLine)]
+    changed = all(one in made.replacements and _is_store(one) for one in stores)
+    if use.kind != "none" or not skips or not stores or len(stores) < len(after) or not changed:
+        return made
+    kept = {one: new for one, new in made.replacements.items() if one is not use.node}
+    return replace(
+        made,
+        replacements={**kept, node: cst.RemoveFromParent()},
+        applicability=Applicability.UNSAFE,
+        assumes=(*made.assumes, "a gradient of zero is as good as none where nothing is selected"),
+    )
+
+
+def _is_store(statement: cst.CSTNode) -> bool:
+    """Return whether a statement assigns to elements: `y[i] = x`, `y[i] += x`."""
+    target = m.AssignTarget(m.Subscript())
+    return m.matches(statement, m.Assign([target]) | m.AugAssign(m.Subscript()))
 
 
 def _rewrite_all(

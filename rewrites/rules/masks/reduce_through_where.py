@@ -24,6 +24,9 @@ becomes
     row, col = torch.where(mask, edges, 0)
     out = out.index_add(0, col, torch.where(mask[:, None], x[row], 0))
 
+A sum of what is not NaN, `x[~x.isnan()].sum()`, becomes `x.nansum()`. For a mean `x.nanmean()` is
+shorter, and unsafe: its gradient is NaN if all of `x` is.
+
 What is selected is followed through assignments, elementwise functions (those of the same file too)
 and tables that it is an index of. Gradients are the same, also where NaN or inf stands outside the
 mask: it is filled up before a function can meet it. An empty mask gives NaN as before. Sums are
@@ -41,11 +44,14 @@ not elementwise, because their number then shows.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
-from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.masks.flow import find_flow
 from fullgraph.rewrites.transforms.masks.losses import Loss
+from fullgraph.rewrites.transforms.masks.nan_reductions import nan_reduction_rewrite
 from fullgraph.rewrites.transforms.masks.rewriting import find_sinks, rewrite_flow
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink
 
@@ -58,7 +64,11 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(str(found))
     if any(isinstance(end, Loss | StoreSink) for end in find_sinks(found)):
         return None
-    return rewrite_flow(found, "A reduction over the whole tensor has a fixed shape.")
+    short = nan_reduction_rewrite(found)
+    if short is not None and short.applicability is Applicability.SAFE:
+        return short
+    made = rewrite_flow(found, "A reduction over the whole tensor has a fixed shape.")
+    return replace(made, shorter=short) if isinstance(made, Rewrite) else short or made
 
 
 RULE = Rule("FG401", "reduce-through-where", frozenset({Category.MASK.value}), rewrite)

@@ -16,6 +16,9 @@ After:
         torch.where(valid[:, None], logits, 0), torch.where(valid, labels, -100)
     )
 
+Where the mask is `labels != k`, `F.cross_entropy(logits, labels, ignore_index=k)` is shorter, and
+unsafe: NaN in a row that is ignored would reach the gradient.
+
 Loss modules (`self.criterion(a[m], b[m])`) too: their options are read from the one place that
 makes them. An empty mask gives NaN as before.
 
@@ -28,10 +31,13 @@ spelled out, and one argument alone that is selected.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.masks.flow import find_flow
+from fullgraph.rewrites.transforms.masks.ignore_index import ignore_index_rewrite
 from fullgraph.rewrites.transforms.masks.losses import Loss
 from fullgraph.rewrites.transforms.masks.rewriting import find_sinks, rewrite_flow
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink
@@ -45,7 +51,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if any(isinstance(end, StoreSink) for end in find_sinks(found)):
         return None
-    return rewrite_flow(found, "A loss over the whole tensors has arguments of fixed shape.")
+    made = rewrite_flow(found, "A loss over the whole tensors has arguments of fixed shape.")
+    if isinstance(made, Rewrite):
+        return replace(made, shorter=ignore_index_rewrite(found))
+    return made
 
 
 RULE = Rule("FG402", "weigh-masked-loss", frozenset({Category.MASK.value}), rewrite)

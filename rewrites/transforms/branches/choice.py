@@ -9,21 +9,31 @@ import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     Hazard,
+    NeutralValue,
     NotApplicable,
     Site,
+    find_definitions,
     find_hazards,
     has_nan_free_gradient,
     infer,
     may_raise,
+    operation_of,
     side_effect_of,
     torch_name,
     walk,
 )
-from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    integer_literal,
+    replace_nodes,
+)
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
+from fullgraph.rewrites.transforms.masks.nonzero import assigned_value
 
 _Item = cst.BaseElement | cst.BaseDictElement
 _FINITE_TESTS = ("isnan", "isinf", "isfinite")
+_BOUNDED = ("softmax", "sigmoid")
 
 
 @dataclass
@@ -60,34 +70,39 @@ class Choice:
     ) -> cst.BaseExpression | None:
         """Return `torch.where(m, x, y)` if the choice by `m.any()` is between it and `y`, or None.
 
-        Where `m` is true nowhere, it is `y` itself.
+        Where `m` is true nowhere, it is `y` itself. So is `torch.nan_to_num(y)` of a softmax `y`
+        without NaN.
         """
         test: cst.CSTNode = self.test
         while m.matches(test, m.UnaryOperation(operator=m.BitInvert())):
             test = cst.ensure_type(test, cst.UnaryOperation).expression
             one, other = other, one
-        found = m.extract(
-            test,
-            m.Call(func=m.Attribute(m.SaveMatchedNode(m.Name(), "mask"), m.Name("any")), args=[]),
-        )
-        match one:
-            case cst.Call(args=[cst.Arg(value=chosen), cst.Arg(), cst.Arg(value=kept)]):
-                pass
+        match test:
+            case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]):
+                mask = mask.with_changes(lpar=(), rpar=())
             case _:
                 return None
-        if found is None or torch_name(self.site, one) != "where" or not kept.deep_equals(other):
+        match one:
+            case cst.Call(args=[cst.Arg(value=chosen), cst.Arg(), cst.Arg(value=kept)]) if (
+                torch_name(self.site, one) == "where" and kept.deep_equals(other)
+            ):
+                return one if _without_new_dims(chosen).deep_equals(mask) else None
+        made, tested = operation_of(self.site, one), operation_of(self.site, mask)
+        cleans = made is not None and made.name == "nan_to_num" and not made.in_place
+        if made is None or not cleans or tested is None or tested.name != "isnan":
             return None
-        mask = chosen.value if isinstance(chosen, cst.Subscript) else chosen
-        plain = not isinstance(chosen, cst.Subscript) or all(
-            m.matches(
-                part,
-                m.SubscriptElement(m.Index(m.Name("None") | m.Ellipsis()) | m.Slice(None, None)),
-            )
-            for part in chosen.slice
-        )
-        name = found["mask"]
-        same = isinstance(name, cst.Name) and mask.deep_equals(name.with_changes(lpar=(), rpar=()))
-        return one if plain and same else None
+        same = made.operands[0].deep_equals(other) and tested.operands[0].deep_equals(other)
+        return one if same and self._is_never_inf(other) else None
+
+    def _is_never_inf(self, name: cst.BaseExpression) -> bool:
+        """Return whether the only value of a name before the branch is a softmax or sigmoid."""
+        known = find_definitions(self.site.document, self.site.node)
+        if known is None or not isinstance(name, cst.Name):
+            return False
+        found = known.before.get(self.site.statement, {}).get(name.value, frozenset())
+        values = [assigned_value(self.site, one) for one in found]
+        made = [operation_of(self.site, one) if one is not None else None for one in values]
+        return bool(made) and all(one is not None and one.name in _BOUNDED for one in made)
 
     def select_stored(
         self, one: cst.BaseExpression, other: cst.BaseExpression
@@ -160,6 +175,8 @@ class Choice:
             raise NotApplicable(f"the gradient of `{text}` may be NaN where it is not used")
         operand = self._without_hazards(hazard.operand, when)
         assert isinstance(operand, cst.BaseExpression)
+        if hazard.neutral == NeutralValue.ONE and self._is_zero_count(hazard.operand, when):
+            return build_expression("{x}.clamp(min=1)", x=operand)
         self.uses += 1
         order = "{x}, {n}" if when else "{n}, {x}"
         return build_expression(
@@ -169,6 +186,29 @@ class Choice:
             x=operand,
             n=hazard.neutral.value,
         )
+
+    def _is_zero_count(self, operand: cst.BaseExpression, when: bool) -> bool:
+        """Return whether `operand` counts true elements, and is 0 where it is not selected.
+
+        It is selected where the condition equals `when`.
+        """
+        match operand:
+            case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
+                seen = infer(self.site, mask)
+                is_count = seen is not None and seen.dtypes == {"bool"}
+            case _:
+                return False
+        match self.test:
+            case cst.Comparison(left=left, comparisons=[one]) if left.deep_equals(operand):
+                kind, number = type(one.operator), integer_literal(one.comparator)
+                positive = (kind, number) in (
+                    (cst.GreaterThan, 0),
+                    (cst.NotEqual, 0),
+                    (cst.GreaterThanEqual, 1),
+                )
+                zero = (kind, number) in ((cst.Equal, 0), (cst.LessThan, 1))
+                return is_count and (positive if when else zero)
+        return False
 
     def _parts(
         self, one: cst.BaseExpression, other: cst.BaseExpression
@@ -191,6 +231,14 @@ class Choice:
         else:
             return {}
         return {a.value: self.select(a.value, b.value) for a, b in pairs}
+
+
+def _without_new_dims(mask: cst.BaseExpression) -> cst.BaseExpression:
+    """Return `m` for `m[:, None]`: the mask without dimensions of size one that were added."""
+    new = m.SubscriptElement(m.Index(m.Name("None") | m.Ellipsis()) | m.Slice(None, None))
+    if isinstance(mask, cst.Subscript) and all(m.matches(part, new) for part in mask.slice):
+        mask = mask.value
+    return mask.with_changes(lpar=(), rpar=())
 
 
 def _key_codes(node: cst.Dict) -> list[str | None]:

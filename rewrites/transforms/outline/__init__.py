@@ -16,6 +16,7 @@ from fullgraph.rewrites.transforms.outline.parameter_types import (
     strip_item,
 )
 from fullgraph.rewrites.transforms.outline.statement import (
+    Statement,
     find_decorator,
     find_outlined_statement,
     outline_statement,
@@ -23,6 +24,7 @@ from fullgraph.rewrites.transforms.outline.statement import (
 )
 
 __all__ = [
+    "Statement",
     "call_of",
     "find_decorator",
     "find_outlined_statement",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 import libcst.matchers as m
@@ -59,23 +59,31 @@ _REDUCTION = re.compile(r"\.(mean|sum|max|min|std|var|norm)\(\)$")
 """Reductions to a 0-d tensor, which an f-string shows as a number."""
 
 
-def find_outlining_refusal(site: Site, statement: cst.CSTNode) -> Refusal | None:
-    """Return why a statement cannot run in an operator instead of its function; None if it can."""
+def find_outlining_refusal(
+    site: Site, statement: cst.CSTNode, records: Collection[str] = ()
+) -> Refusal | None:
+    """Return why a statement cannot run apart from its function; None if it can.
+
+    It may assign to the attributes `records`, "self.history", and append to them.
+    """
     flow = m.Return() | m.Break() | m.Continue() | m.Await() | m.Yield() | m.Del()
     if m.findall(statement, flow | m.Global() | m.Nonlocal()):
         return Refusal("it does more than report: control goes on elsewhere")
     targets = m.AssignTarget(target=~m.Name()) | m.AugAssign(target=~m.Name())
-    if m.findall(statement, targets):
+    changed = m.findall(statement, targets)
+    if any(dotted_name(getattr(one, "target", one)) not in records for one in changed):
         return Refusal("it changes an object")
     if any(isinstance(one, cst.Raise) and one.exc is None for one in _nodes_in(statement)):
         return Refusal("it raises what is being handled")
-    if names := _names_used_elsewhere(site.document, statement):
+    owners = {name.partition(".")[0] for name in records}
+    if names := _names_used_elsewhere(site.document, statement) - owners:
         return Refusal(f"`{min(names)}` is used after it")
     for call in _calls_in(statement):
         name = site.callee_name(call) or site.document.code(call.func)
         if _RANDOM.search(name):
             return Refusal(f"`{name}` draws random numbers")
-        if _CHANGES.search(name) and not is_output_call(site, call):
+        recorded = isinstance(call.func, cst.Attribute) and dotted_name(call.func.value) in records
+        if _CHANGES.search(name) and not (recorded or is_output_call(site, call)):
             return Refusal(f"`{name}` changes an object")
     return None
 

@@ -49,9 +49,14 @@ def call_of(statement: cst.CSTNode) -> cst.Call | None:
     return found if isinstance(found, cst.Call) else None
 
 
-def is_output_statement(site: Site, statement: cst.CSTNode) -> bool:
-    """Return whether a statement only prints, logs or warns, also under `if`s."""
-    return _all_do(statement, lambda one: _is_output_line(site, one))
+def is_output_statement(
+    site: Site, statement: cst.CSTNode, also: Callable[[cst.CSTNode], bool] = lambda _: False
+) -> bool:
+    """Return whether a statement only prints, logs or warns, also under `if`s.
+
+    Lines for which `also` returns True are accepted, too.
+    """
+    return _all_do(statement, lambda one: _is_output_line(site, one) or also(one))
 
 
 def is_check_statement(site: Site, statement: cst.CSTNode) -> bool:

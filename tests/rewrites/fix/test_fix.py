@@ -1,6 +1,7 @@
 """`fix` end to end: explained, rewritten, proved, explained again."""
 
 import random
+import warnings
 
 import pytest
 import torch
@@ -73,6 +74,21 @@ def test_what_was_not_proved_is_not_safe():
     for suggestion in fixes.suggestions:
         if suggestion.applicability == "safe":
             assert suggestion.proof.state is ProofState.PROVED
+
+
+def test_the_guard_leads_and_the_operator_is_the_safe_edit():
+    fixes = fix(snippets.warned, X * 100, inductor=False)
+    accepted = [(s.rule, s.replaced_by) for s in fixes.suggestions if s.accepted]
+    assert accepted == [("FG113", ""), ("FG112", "FG113")], fixes
+    assert "1 edit, proved; with 1 unsafe edit instead of 1, graphs 1" in fixes.verdict
+    assert "otherwise FG113 takes its place" in str(fixes)
+    assert not fixes.after.causes and not fixes.after_unsafe.causes
+    assert "ordered_op" in fixes.diff() and "ordered_op" not in fixes.diff(unsafe=True)
+    with pytest.warns(UserWarning, match="large"):
+        torch.compile(fixes.model, backend="eager", fullgraph=True)(X * 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.compile(fixes.patched(unsafe=True), backend="eager", fullgraph=True)(X * 100)
 
 
 def test_an_edit_that_brings_a_branch_with_a_cause_in_it_pays_with_its_edit():

@@ -12,7 +12,7 @@ NAME = "a_rather_long_name_of_a_tensor"
     [
         "x = 1",
         f"x = {' + '.join([NAME] * 4)}",
-        f"x = f({', '.join([NAME] * 3)})  # a comment stays where it is",
+        f"x = f({', '.join([NAME] * 3)})  # noqa: E501",
         f"text = '{'(' * 100}'",
         f"with {NAME}, torch.autocast('cpu') if {NAME} else {NAME}: pass",
     ],
@@ -29,6 +29,15 @@ def test_lines_that_were_there_stay():
 def test_the_longest_line_of_the_file_is_the_limit():
     line = f"x = f({', '.join([NAME] * 3)})\n"
     assert wrap_new_lines("#" * len(line), line) == line
+
+
+def test_a_comment_at_the_end_becomes_a_line_above():
+    line = f"if x:\n    x = f({NAME}, {NAME})  # of both"
+    assert wrap_new_lines("", line) == line
+    longer = line.replace("both", "both, since one alone does not do")
+    assert wrap_new_lines("", longer) == (
+        f"if x:\n    # of both, since one alone does not do\n    x = f({NAME}, {NAME})"
+    )
 
 
 def test_the_longest_brackets_are_split():

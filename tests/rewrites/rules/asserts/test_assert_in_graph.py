@@ -29,11 +29,11 @@ def test_left_alone(body):
     ("before", "after"),
     [
         (
-            'assert not torch.isnan(x).any(), f"{self}: NaN"  # never',
+            'assert not torch.isnan(x).any(), f"{self}: NaN in {x}"  # never',
             "if torch.compiler.is_compiling():\n"
-            '            assert ~torch.isnan(x).any(), "...: NaN"\n'
+            '            assert ~torch.isnan(x).any(), "...: NaN in x"\n'
             "        else:\n"
-            '            assert not torch.isnan(x).any(), f"{self}: NaN"  # never',
+            '            assert not torch.isnan(x).any(), f"{self}: NaN in {x}"  # never',
         ),
         (
             'if torch.isnan(x).any():  # never\n            raise  ValueError("NaN", self)',

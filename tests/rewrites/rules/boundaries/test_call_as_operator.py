@@ -125,6 +125,6 @@ def test_fix_proves_it_under_inductor_after_edits_of_the_code():
     )
     f = imported(source).f
     fixes = fix(f, (X,))
-    assert [made.rule for made in fixes.suggestions if made.accepted] == ["FG111", "FG904"]
+    assert [made.rule for made in fixes.suggestions if made.accepted] == ["FG113", "FG111", "FG904"]
     assert fixes.whole.check.ok and fixes.whole.edits == "unsafe", fixes
     assert torch.equal(fixes.patched(unsafe=True)(X), f(X))

@@ -37,6 +37,19 @@ def test_left_alone(body, reason):
     assert any(reason in one for one in refusals) or not reason, refusals
 
 
+def test_the_shorter_edit_draws_always():
+    source = _function(
+        "if x.sum() > 0:\n    noise = torch.randn_like(x)\n    return x + 2 * noise\nreturn x"
+    )
+    category = "data-dependent branch"
+    text, (made,), _ = offered(source, TEST, category, X, rule="FG306", shorter=True)
+    assert text == _function(
+        "noise = torch.randn_like(x)\nreturn torch.where(x.sum() > 0, x + 2 * noise, x)"
+    )
+    assert made.assumes[-1] == "random numbers may be drawn that nothing uses"
+    assert "randomness" in made.exempts
+
+
 NOISE = "torch.cond(x.sum() > 0, torch.randn_like, torch.zeros_like, (x.detach(),))"
 
 

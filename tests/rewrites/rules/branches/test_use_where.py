@@ -93,6 +93,20 @@ FIXED = [
         "    d['a'] = -x\n    d['b'] = x\nreturn d['a']",
         "d = {}\nd['a'] = torch.where(x.sum() > 0, x * 2, -x)\nd['b'] = x\nreturn d['a']",
     ),
+    (
+        "k = x > 0\nif k.sum() == 0:\n    return x * 0\nreturn x / k.sum()",
+        "k = x > 0\nreturn torch.where(k.sum() == 0, x * 0, x / k.sum().clamp(min=1))",
+    ),
+    (
+        "y = x.softmax(0)\nif torch.isnan(y).any():\n    y = torch.nan_to_num(y, nan=0.5)\n"
+        "return y",
+        "y = x.softmax(0)\ny = torch.nan_to_num(y, nan=0.5)\nreturn y",
+    ),
+    (
+        "y = x.exp()\nif torch.isnan(y).any():\n    y = torch.nan_to_num(y, nan=0.5)\nreturn y",
+        "y = x.exp()\ny = torch.where(torch.isnan(y).any(), torch.nan_to_num(y, nan=0.5), y)\n"
+        "return y",
+    ),
 ]
 
 

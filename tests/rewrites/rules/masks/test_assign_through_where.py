@@ -52,8 +52,7 @@ FIXED = [
     (
         MASK,
         "z = torch.zeros_like(x)\nz[m] = (x[m] - y[m]) * (x[m] + 1)\nreturn z",
-        "z = torch.zeros_like(x)\n"
-        "z = torch.where(m, torch.where(m, x - y, 0) * torch.where(m, x + 1, 0), z)\nreturn z",
+        "z = torch.where(m, torch.where(m, x - y, 0) * torch.where(m, x + 1, 0), 0)\nreturn z",
     ),
     (
         MASK,
@@ -76,8 +75,27 @@ FIXED = [
         "z = torch.empty_like(x)\nz[m] = low\nz[~m] = high\nreturn z",
         "low = x / 12.92\n"
         "high = torch.add(torch.where(~m, y, 0).abs(), 0.055).mul_(2).pow_(2.4)\n"
-        "z = torch.empty_like(x)\nz = torch.where(m, low, z)\nz = torch.where(~m, high, z)\n"
-        "return z",
+        "z = torch.where(m, low, high)\nreturn z",
+    ),
+    (
+        MASK,
+        "n = ~m\nz = torch.zeros_like(y)\nz[n] = x[n]\nz[m] = y[m].exp()\nreturn z",
+        "z = torch.where(m, torch.where(m, y, 0).exp(), x)\nreturn z",
+    ),
+    (
+        MASK,
+        "n = ~m\nn[0] = True\nz = torch.zeros_like(x)\nz[n] = x[n]\nz[m] = y[m]\nreturn z",
+        "n = ~m\nn[0] = True\nz = torch.where(n, x, 0)\nz = torch.where(m, y, z)\nreturn z",
+    ),
+    (
+        MASK,
+        "z = torch.zeros_like(x)\nw = z.sum()\nz[m] = x[m]\nreturn z + w",
+        "z = torch.zeros_like(x)\nw = z.sum()\nz = torch.where(m, x, z)\nreturn z + w",
+    ),
+    (
+        MASK,
+        "z = torch.zeros(6, 4)\nz[m] = x[m]\nreturn z",
+        "z = torch.zeros(6, 4)\nz = torch.where(m, x, z)\nreturn z",
     ),
 ]
 

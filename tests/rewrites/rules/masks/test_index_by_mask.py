@@ -102,6 +102,20 @@ def test_whether_there_is_an_index_is_a_branch_that_other_rules_mend():
     outcome.check((X, MASK & False))
 
 
+def test_a_question_that_only_skips_an_assignment_goes():
+    body = (
+        "y = x * 1\nfor row in m.T:\n    i = torch.where(row[:6])[0]\n"
+        "    if i.numel() == 0:\n        continue\n    y[i] = x[i] * 2\nreturn y"
+    )
+    outcome = rewritten(_function(body), X, MASK)
+    assert outcome.source == _function(
+        "y = x * 1\nfor row in m.T:\n    i = row[:6]\n"
+        "    y = torch.where(i[:, None], x * 2, y)\nreturn y"
+    )
+    assert outcome.applicability == [Applicability.UNSAFE]
+    outcome.check((X, MASK & False))
+
+
 def test_unsafe_where_nothing_must_not_be_selected():
     outcome = rewritten(_function("return x[torch.where(m)].max()"), X, MASK)
     assert outcome.applicability == [Applicability.UNSAFE]

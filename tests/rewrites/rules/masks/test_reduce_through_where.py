@@ -55,6 +55,24 @@ def test_left_alone(body, read, reason):
     assert reason in refusals[0]
 
 
+def test_what_is_not_nan_is_a_nansum():
+    body = "y = x[~x.isnan()]  # numbers\nreturn torch.sum(y)"
+    text, _, _ = offered(_function(body, "x"), "x[~x.isnan()]", CATEGORY, X)
+    assert "nansum" not in text  # for the comment
+    outcome = rewritten(_function(body.replace("  # numbers", ""), "x"), X)
+    assert outcome.source == _function("return torch.nansum(x)", "x")
+    assert outcome.applicability == [Applicability.SAFE]
+    nan = torch.where(MASK, X.detach(), float("nan")).requires_grad_()
+    outcome.check((nan,), ((X.detach() * float("nan")).requires_grad_(),))
+
+
+def test_the_shorter_mean_of_what_is_not_nan():
+    source = _function("k = ~torch.isnan(x)\nx = x[k]\nreturn x.mean() + x.sum()", "x")
+    text, (made,), _ = offered(source, "x[k]", CATEGORY, X, rule="FG401", shorter=True)
+    assert text == _function("return x.nanmean() + x.nansum()", "x")
+    assert made.assumes == ("`x` has an element that is not NaN",)
+
+
 def test_edges_that_are_selected_stay():
     source = _function("e = e[:, e[0] != e[1]]\nreturn e", "e")
     text, _, refusals = offered(source, "e[:, e[0] != e[1]]", CATEGORY, torch.randint(0, 4, (2, 9)))
@@ -262,8 +280,8 @@ def test_a_count_may_decide_a_branch_that_other_rules_mend():
     body = "y = x[m]  # kept\nif y.numel() == 0:\n    return x.mean()\nreturn y.sum() / len(y)"
     outcome = rewritten(_function(body, "x", "m"), X, MASK)
     assert outcome.source == _function(
-        "y = torch.where(m, x, 0)  # kept\ncondition = m.sum() == 0\n"
-        "return torch.where(condition, x.mean(), y.sum() / torch.where(condition, 1, m.sum()))",
+        "y = torch.where(m, x, 0)  # kept\n"
+        "return torch.where(m.sum() == 0, x.mean(), y.sum() / m.sum().clamp(min=1))",
         "x",
         "m",
     )

@@ -98,6 +98,31 @@ def test_targets_are_ignored(options, index):
     outcome.check((X, LABELS, torch.zeros_like(ROWS)))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "k = y != n\n    return F.cross_entropy(x[k], y[k])",
+            "return F.cross_entropy(x, y, ignore_index=n)",
+        ),
+        (
+            "k = y != n\n    return F.cross_entropy(x[k], y[k]) * k.sum()",
+            "k = y != n\n    return F.cross_entropy(x, y, ignore_index=n) * k.sum()",
+        ),
+        ("return F.nll_loss(x[y != -100], y[y != -100])", "return F.nll_loss(x, y)"),
+        ("k = x[:, 0] != n\n    return F.cross_entropy(x[k], y[k])", ""),
+        ("k = y != n\n    y = y.clamp(min=0)\n    return F.cross_entropy(x[k], y[k])", ""),
+        ("k = y == n\n    return F.cross_entropy(x[k], y[k])", ""),
+    ],
+)
+def test_a_label_that_is_left_out_may_be_ignored(before, after):
+    source = f"{HEAD}def f(x, y, n):\n    {before}\n"
+    read = "x[" + before.partition("(x[")[2].partition("]")[0] + "]"
+    text, made, _ = offered(source, read, CATEGORY, X, LABELS, 1, rule="FG402", shorter=True)
+    assert text == (f"{HEAD}def f(x, y, n):\n    {after}\n" if after else "")
+    assert all(one.applicability is Applicability.UNSAFE and one.assumes for one in made)
+
+
 def test_targets_of_several_dimensions():
     outcome = rewritten(
         _function("F.cross_entropy(x[m], y[m])"),

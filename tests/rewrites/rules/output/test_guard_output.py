@@ -16,6 +16,7 @@ class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.logger = logging.getLogger("rewritten")
+        self.seen, self.warned, self.debug = [], False, True
 
     def forward(self, x):
 """
@@ -29,6 +30,7 @@ X = torch.ones(3)
         "print(torch.rand(2), self)",
         "print(self.names.pop())",
         "self.total = x.sum()",
+        "x = x + len(self.seen); self.seen.append(x.sum().item())",
     ],
 )
 def test_left_alone(body):
@@ -49,6 +51,20 @@ def test_left_alone(body):
             'if x.isnan().any() or x.sum()<0:\n            # bad\n            print("bad", self)',
             "if not torch.compiler.is_compiling() and (x.isnan().any() or x.sum()<0):\n"
             '            # bad\n            print("bad", self)',
+        ),
+        (
+            "if self.debug:\n            print(self)",
+            "if self.debug and not torch.compiler.is_compiling():\n            print(self)",
+        ),
+        (
+            "self.seen.append(float(x.max()))",
+            "if not torch.compiler.is_compiling():\n            self.seen.append(float(x.max()))",
+        ),
+        (
+            "if x.max() > 0.5 and not self.warned:\n"
+            '            print("large", self)\n            self.warned = True',
+            "if not torch.compiler.is_compiling() and x.max() > 0.5 and not self.warned:\n"
+            '            print("large", self)\n            self.warned = True',
         ),
         (
             'warnings.warn( "old" , stacklevel=2)',
