@@ -12,10 +12,10 @@ import torch
 
 from fullgraph.compiler.lowering.fusion import fuse
 from fullgraph.compiler.lowering.ir import trace_loops
+from fullgraph.compiler.lowering.prims import decompositions
 from fullgraph.compiler.lowering.runtime import Program, make_program
 from fullgraph.compiler.private import (
     compile_with_autograd,
-    default_decompositions,
     register_backend,
 )
 
@@ -45,8 +45,19 @@ def loops(
         inputs,
         forward=compile_graph,
         backward=compile_graph,
-        decompositions=default_decompositions(),
+        decompositions=_table(),
     )
+
+
+def _table() -> dict[object, Callable[..., object]]:
+    """Return the decompositions into canonical operators.
+
+    Not those of operators that `torch.tensor` calls with a real tensor: no other operator takes one
+    while a graph is traced.
+    """
+    aten = torch.ops.aten
+    kept = (aten.detach.default, aten.lift_fresh.default, aten.lift_fresh_copy.default)
+    return {name: rule for name, rule in decompositions().items() if name not in kept}
 
 
 def lower(graph: torch.fx.GraphModule) -> Program:

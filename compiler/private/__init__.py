@@ -6,7 +6,6 @@ Each name is looked up before it is used. A feature that this torch lacks is lef
 from fullgraph.compiler.private.aot import (
     GraphCompiler,
     compile_with_autograd,
-    default_decompositions,
     expression_of,
     register_backend,
 )
@@ -231,7 +230,6 @@ __all__ = [
     "current_stance",
     "custom_op_functions",
     "custom_op_name",
-    "default_decompositions",
     "describe_node",
     "deserialize",
     "disable_subsystems",

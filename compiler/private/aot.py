@@ -10,36 +10,6 @@ import torch
 
 GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[object]], Callable[..., object]]
 
-_KEPT = """
-addmm bmm baddbmm native_dropout bernoulli _scaled_dot_product_flash_attention_for_cpu
-_scaled_dot_product_attention_math_for_mps upsample_bicubic2d max_pool2d_with_indices
-"""
-_ADDED = """
-native_layer_norm _softmax _log_softmax gelu native_group_norm _native_batch_norm_legit_functional
-_native_batch_norm_legit _native_batch_norm_legit_no_training native_batch_norm std
-expand_copy repeat index_select floor_divide lerp addcmul addcdiv silu mish softplus elu leaky_relu
-hardtanh hardsigmoid hardswish mse_loss smooth_l1_loss huber_loss nll_loss_forward
-nll_loss2d_forward binary_cross_entropy glu norm linalg_vector_norm batch_norm_backward
-native_batch_norm_backward native_group_norm_backward upsample_bilinear2d upsample_nearest2d
-pixel_shuffle pixel_unshuffle im2col fill masked_fill logit frac heaviside nan_to_num square
-logaddexp xlogy sinc special_entr rsub sgn split unbind
-"""
-
-
-def default_decompositions() -> dict[Any, Callable[..., object]]:
-    """Return torch's decompositions for a backend that fuses: operator → its decomposition."""
-    from torch._decomp import core_aten_decompositions, get_decompositions
-
-    table = dict(core_aten_decompositions())
-    packets = [getattr(torch.ops.aten, name, None) for name in _ADDED.split()]
-    table.update(get_decompositions([packet for packet in packets if packet is not None]))
-    kept = set(_KEPT.split())
-    return {
-        operator: rule
-        for operator, rule in table.items()
-        if operator.name().split("::")[-1].split(".")[0] not in kept
-    }
-
 
 def compile_with_autograd(
     module: torch.fx.GraphModule,

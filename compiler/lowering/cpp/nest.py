@@ -11,6 +11,7 @@ from fullgraph.compiler.lowering.ir import (
     Buffer,
     Expression,
     IndexValue,
+    Indirect,
     Load,
     Ranges,
     flatten_index,
@@ -31,6 +32,8 @@ class Statement:
     member: Member
     offset: sympy.Expr
     body: Expression
+    positions: tuple[Indirect, ...] = ()
+    """Computed positions in the offset of a scatter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +67,18 @@ def make_nest(kernel: Kernel, buffers: dict[str, Buffer]) -> Nest:
     for member in kernel.members:
         store = flatten_index(member.index, buffers[member.name].strides)
         body = _with_offsets(member.body(ranges), buffers, ranges)
-        statements.append(Statement(member, simplify(store, ranges), body))
+        positions = tuple(
+            Indirect(one.symbol, _with_offsets(one.position, buffers, ranges), one.size)
+            for one in member.positions(ranges)
+        )
+        statements.append(Statement(member, simplify(store, ranges), body, positions))
     outer = tuple(ranges_of(kernel.outer, "o").items())
     inner = tuple(ranges_of(kernel.inner, "r").items())
     if not inner and any(member.phase != "outer" for member in kernel.members):
         inner = ((loop_variable("r", 0), sympy.Integer(1)),)
     nest = Nest(outer, inner, tuple(statements))
+    if kernel.is_scatter:
+        return nest
     return _merge_dims(_merge_dims(nest, is_inner=False), is_inner=True)
 
 

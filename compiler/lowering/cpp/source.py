@@ -60,6 +60,7 @@ class _KernelWriter:
         self._current = 0
         self._names = {v: str(v) for v in nest.ranges}
         self._count = [0]
+        self._is_scatter = any(one.member.loop.target for one in nest.statements)
 
     def write(self) -> KernelSource:
         """Return the source."""
@@ -110,7 +111,7 @@ class _KernelWriter:
     def _open_parallel(self, dims: Dims, step: int = 1) -> None:
         """Open the outer loops, which run in parallel; the last one in steps."""
         work = self._text(product(list(self._nest.ranges.values())))
-        if dims:
+        if dims and not self._is_scatter:
             collapse = f" collapse({len(dims)})" if len(dims) > 1 else ""
             self._lines.append(
                 f"#pragma omp parallel for{collapse} num_threads(threads) "
@@ -138,7 +139,9 @@ class _KernelWriter:
             self._store(writer, statement, writer.value(statement.body))
         self._lines += writer.before
         text = self._text(size)
-        if is_parallel:
+        if self._is_scatter:  # of equal positions, the last one's value stays
+            pass
+        elif is_parallel:
             simd = " simd" if writer.is_vector else ""
             self._lines.append(
                 f"#pragma omp parallel for{simd} num_threads(threads) "
@@ -158,7 +161,8 @@ class _KernelWriter:
         if name in self._in_memory:
             pointer = self._arguments.pointer(name, STORAGE[dtype])
             self._arguments.written.add(name)
-            offset = writer.index(statement.offset)
+            positions = {one.symbol: writer.value(one.position) for one in statement.positions}
+            offset = writer.index(statement.offset, positions)
             writer.lines.append(f"{pointer}[{offset}] = {store_text(value, dtype)};")
 
     def _row_index(self, writer: Writer) -> str:

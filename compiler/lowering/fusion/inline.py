@@ -11,13 +11,13 @@ from fullgraph.compiler.lowering.ir import (
     Buffer,
     Expression,
     Extern,
+    Indirect,
     Load,
     Loop,
     LoopGraph,
     Operation,
     Step,
     View,
-    loads_in,
     loop_variables,
     product,
     simplify,
@@ -90,7 +90,8 @@ def _needed_in_memory(graph: LoopGraph, steps: list[Step]) -> set[str]:
         if isinstance(step, Extern):
             found.update(step.reads)
         else:
-            found.update(load.buffer for load in loads_in(step.body) if load.indirect)
+            found.update(load.buffer for load in step.loads if load.indirect)
+            found.update([step.updates] if step.updates else [])
     return found
 
 
@@ -113,8 +114,15 @@ def _with_producers(loop: Loop, inlined: dict[str, Loop]) -> Loop:
         origins.update(dict.fromkeys(producer.origins))
         return bodies[key]
 
+    target = loop.target
+    if target is not None:
+        indirect = tuple(
+            Indirect(one.symbol, transform(one.position, change), one.size)
+            for one in target.indirect
+        )
+        target = replace(target, indirect=indirect)
     body = transform(loop.body, change)
-    return replace(loop, body=body, origins=(*origins,))
+    return replace(loop, body=body, target=target, origins=(*origins,))
 
 
 def _simplified(one: Expression, ranges: dict[sympy.Symbol, sympy.Expr]) -> Expression | None:
@@ -127,7 +135,7 @@ def _simplified(one: Expression, ranges: dict[sympy.Symbol, sympy.Expr]) -> Expr
 
 def _is_cheaper_inlined(loop: Loop, readers: list[Loop], graph: LoopGraph) -> bool:
     """Return whether a loop is computed where it is read, by the bytes that this moves."""
-    if loop.reduction or not readers:
+    if loop.reduction or loop.target or not readers:
         return False
     parts = list(walk_expressions(loop.body))
     operations = [one.operator for one in parts if isinstance(one, Operation)]

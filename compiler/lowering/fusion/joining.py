@@ -45,7 +45,7 @@ def join(kernel: Kernel, loop: Loop, sizes: dict[str, Sizes]) -> Kernel | None:
     `sizes` are those of each buffer. A loop that reads a member's result must read the element
     that the same iteration writes.
     """
-    if len(kernel.members) >= MAX_MEMBERS:
+    if len(kernel.members) >= MAX_MEMBERS or kernel.is_scatter or loop.target:
         return None
     written = {member.name: member for member in kernel.members}
     loads = loads_in(loop.body)

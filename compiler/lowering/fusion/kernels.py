@@ -10,12 +10,12 @@ import sympy
 from fullgraph.compiler.lowering.ir import (
     Expression,
     Extern,
+    Indirect,
     Load,
     Loop,
     LoopGraph,
     Sizes,
     View,
-    loads_in,
     ranges_of,
     simplify,
     substitute,
@@ -48,18 +48,30 @@ class Member:
     @property
     def index(self) -> Sizes:
         """Index of the element that is written."""
+        if self.loop.target is not None:
+            return tuple(part.xreplace(self.mapping) for part in self.loop.target.index)
         return tuple(variable.xreplace(self.mapping) for variable in variables_of(self.loop.sizes))
 
     def body(self, ranges: Mapping) -> Expression:
         """Return the loop's body in terms of the kernel's variables."""
 
+        return self._mapped(self.loop.body, ranges)
+
+    def positions(self, ranges: Mapping) -> tuple[Indirect, ...]:
+        """Return the computed positions in the index that a scatter writes to."""
+        found = self.loop.target.indirect if self.loop.target else ()
+        return tuple(
+            Indirect(one.symbol, self._mapped(one.position, ranges), one.size) for one in found
+        )
+
+    def _mapped(self, expression: Expression, ranges: Mapping) -> Expression:
         def change(one: Expression) -> Expression | None:
             if not isinstance(one, Load):
                 return None
             index = tuple(simplify(part, ranges) for part in one.index)
             return Load(one.dtype, one.buffer, index, one.indirect)
 
-        return transform(substitute(self.loop.body, self.mapping), change)
+        return transform(substitute(expression, self.mapping), change)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +88,11 @@ class Kernel:
         return {**ranges_of(self.outer, "o"), **ranges_of(self.inner, "r")}
 
     @property
+    def is_scatter(self) -> bool:
+        """Whether it writes to computed positions, in order."""
+        return self.members[0].loop.target is not None
+
+    @property
     def writes(self) -> tuple[str, ...]:
         """Buffers that the kernel computes."""
         return tuple(member.name for member in self.members)
@@ -83,7 +100,7 @@ class Kernel:
     @property
     def reads(self) -> tuple[str, ...]:
         """Buffers of others that the kernel reads."""
-        found = [load.buffer for one in self.members for load in loads_in(one.loop.body)]
+        found = [name for one in self.members for name in one.loop.reads]
         return tuple(dict.fromkeys(name for name in found if name not in self.writes))
 
     def __str__(self) -> str:

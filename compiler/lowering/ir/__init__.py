@@ -13,7 +13,6 @@ from fullgraph.compiler.lowering.ir.expressions import (
     transform,
     walk_expressions,
 )
-from fullgraph.compiler.lowering.ir.extern import EXTERN_REASONS
 from fullgraph.compiler.lowering.ir.index import (
     FloorDiv,
     Mod,
@@ -46,7 +45,6 @@ from fullgraph.compiler.lowering.ir.operators import HEAVY, OPERATORS
 from fullgraph.compiler.lowering.ir.trace import GENERATED, UnsupportedOperator, trace_loops
 
 __all__ = [
-    "EXTERN_REASONS",
     "GENERATED",
     "HEAVY",
     "OPERATORS",

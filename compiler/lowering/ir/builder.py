@@ -9,7 +9,13 @@ from typing import Any
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.ir.expressions import Expression, IndexValue, Operation
+from fullgraph.compiler.lowering.ir.expressions import (
+    Expression,
+    IndexValue,
+    Indirect,
+    Load,
+    Operation,
+)
 from fullgraph.compiler.lowering.ir.index import contiguous_strides, product, variables_of
 from fullgraph.compiler.lowering.ir.loops import (
     Buffer,
@@ -59,6 +65,20 @@ class GraphBuilder:
             name, sizes, dtype or body.dtype, strides or contiguous_strides(sizes)
         )
         self.steps.append(Loop(view.buffer, sizes, body, reduction, reduced, (name,)))
+        return view
+
+    def add_scatter(
+        self, name: str, base: View, sizes: Sizes, body: Expression, index: Sizes,
+        indirect: tuple[Indirect, ...] = (),
+    ) -> View:  # fmt: skip
+        """Add a loop that writes elements at `index` into a copy of `base`; return the copy."""
+        copied = self.add_loop(name, base.sizes, base.load(variables_of(base.sizes)))
+        buffer = self.buffers[copied.buffer]
+        view = self.add_buffer(name, buffer.sizes, buffer.dtype, buffer.strides)
+        target = Load(view.dtype, view.buffer, index, indirect)
+        self.steps.append(
+            Loop(view.buffer, sizes, body, origins=(name,), target=target, updates=copied.buffer)
+        )
         return view
 
     def add_extern(self, extern: Extern) -> None:

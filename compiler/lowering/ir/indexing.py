@@ -12,10 +12,9 @@ import torch
 
 from fullgraph.compiler.lowering.ir.builder import Call, broadcast_index
 from fullgraph.compiler.lowering.ir.expressions import Expression, IndexValue, Indirect, Load
-from fullgraph.compiler.lowering.ir.index import FloorDiv, Mod, loop_variable
+from fullgraph.compiler.lowering.ir.index import Mod, loop_variable
 from fullgraph.compiler.lowering.ir.loops import Sizes, View
 from fullgraph.compiler.lowering.ir.operators import apply, cast, constant
-from fullgraph.compiler.lowering.ir.views import wrap
 
 MAX_WINDOW = 64
 """Most elements of a window that is unrolled."""
@@ -25,6 +24,15 @@ def gather(
     call: Call, view: View, index: list[sympy.Expr], positions: dict[int, Expression]
 ) -> Load:
     """Return the load of a view's element; the entries of `positions` replace index entries."""
+    indirect = insert_positions(call, view, index, positions)
+    load = view.load(tuple(index))
+    return Load(load.dtype, load.buffer, load.index, indirect)
+
+
+def insert_positions(
+    call: Call, view: View, index: list[sympy.Expr], positions: dict[int, Expression]
+) -> tuple[Indirect, ...]:
+    """Put a symbol for each computed position into an index; return what the symbols are."""
     indirect = []
     for dim, position in positions.items():
         symbol = loop_variable("t", len(call.builder.steps) * 16 + dim)
@@ -32,8 +40,19 @@ def gather(
         checked = apply("wrap_index", cast(position, torch.int64), IndexValue(torch.int64, size))
         indirect.append(Indirect(symbol, checked, size))
         index[dim] = symbol
-    load = view.load(tuple(index))
-    return Load(load.dtype, load.buffer, load.index, tuple(indirect))
+    return tuple(indirect)
+
+
+def shared_dims(tensors: dict[int, View]) -> tuple[int, Sizes]:
+    """Return where the dims of index tensors stand in the result, and the sizes of these dims."""
+    rank = max(len(one.sizes) for one in tensors.values())
+    sizes = [sympy.Integer(1)] * rank
+    for one in tensors.values():
+        for dim, size in enumerate(one.sizes, rank - len(one.sizes)):
+            sizes[dim] = size if size != 1 else sizes[dim]
+    dims = sorted(tensors)
+    is_adjacent = dims == list(range(dims[0], dims[-1] + 1))
+    return (dims[0] if is_adjacent else 0), tuple(sizes)
 
 
 def _lower_index(call: Call) -> View:
@@ -42,23 +61,20 @@ def _lower_index(call: Call) -> View:
     tensors = {dim: one for dim, one in enumerate(given) if isinstance(one, View)}
     if any(one.dtype == torch.bool for one in tensors.values()):
         raise NotImplementedError("the mask makes the result's size depend on data")
-    rank = max(len(one.sizes) for one in tensors.values())
-    dims = sorted(tensors)
-    is_adjacent = dims == list(range(dims[0], dims[-1] + 1))
-    start = dims[0] if is_adjacent else 0
+    start, target = shared_dims(tensors)
+    rank = len(target)
 
     def body(index: Sizes) -> Expression:
-        shared, target = index[start : start + rank], call.sizes[start : start + rank]
+        shared = index[start : start + rank]
         rest = list(index[:start] + index[start + rank :])
         inner: list[sympy.Expr] = [
             sympy.Integer(0) if dim in tensors else rest.pop(0) for dim in range(len(view.sizes))
         ]
-        positions = {
-            dim: one.load(broadcast_index(one.sizes, shared[rank - len(one.sizes) :],
-                                          target[rank - len(one.sizes) :]))
+        positions: dict[int, Expression] = {
+            dim: one.load(broadcast_index(one.sizes, shared, target))
             for dim, one in tensors.items()
-        }  # fmt: skip
-        return gather(call, view, inner, dict(positions))
+        }
+        return gather(call, view, inner, positions)
 
     return call.pointwise(body)
 
@@ -155,43 +171,6 @@ def _lower_flip(call: Call) -> View:
             tuple(view.sizes[d] - 1 - i if d in dims else i for d, i in enumerate(index))
         )
     )
-
-
-def _lower_slice_scatter(call: Call) -> View:
-    view, source = call.view("self"), call.view("src")
-    dim = call.dim("dim", len(view.sizes))
-    start = wrap(sympy.sympify(call["start"] or 0), view.sizes[dim])
-    step = sympy.sympify(call["step"] or 1)
-
-    def body(index: Sizes) -> Expression:
-        offset = index[dim] - start
-        inner = (*index[:dim], FloorDiv(offset, step), *index[dim + 1 :])
-        end = start + step * source.sizes[dim]
-        condition = apply(
-            "and",
-            apply("ge", _value(index[dim]), _value(start)),
-            apply("lt", _value(index[dim]), _value(end)),
-        )
-        if step != 1:
-            is_step = apply("eq", _value(Mod(offset, step)), _value(sympy.Integer(0)))
-            condition = apply("and", condition, is_step)
-        value = cast(source.load(inner), call.dtype)
-        return apply("masked", condition, value, view.load(index))
-
-    return call.pointwise(body)
-
-
-def _lower_select_scatter(call: Call) -> View:
-    view, source = call.view("self"), call.view("src")
-    dim = call.dim("dim", len(view.sizes))
-    position = wrap(call.size("index"), view.sizes[dim])
-
-    def body(index: Sizes) -> Expression:
-        condition = apply("eq", _value(index[dim]), _value(position))
-        value = cast(source.load((*index[:dim], *index[dim + 1 :])), call.dtype)
-        return apply("where", condition, value, view.load(index))
-
-    return call.pointwise(body)
 
 
 def _lower_repeat(call: Call) -> View:
@@ -301,8 +280,6 @@ INDEXING: Mapping[str, Callable[[Call], View]] = MappingProxyType(
         "cat": _lower_cat,
         "constant_pad_nd": _lower_pad,
         "flip": _lower_flip,
-        "slice_scatter": _lower_slice_scatter,
-        "select_scatter": _lower_select_scatter,
         "repeat": _lower_repeat,
         "arange": _lower_arange,
         "iota": _lower_iota,

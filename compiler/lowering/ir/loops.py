@@ -64,11 +64,22 @@ class Loop:
     reduced: Sizes = ()
     origins: tuple[str, ...] = ()
     """Names of the graph's nodes that it computes."""
+    target: Load | None = None
+    """In a scatter, the element that an iteration writes: the loop's sizes are not the buffer's."""
+    updates: str | None = None
+    """In a scatter, the buffer whose memory the result takes over, with the elements in it."""
 
     @property
-    def reads(self) -> dict[str, Load]:
-        """Return a load of each buffer that is read."""
-        return {load.buffer: load for load in loads_in(self.body)}
+    def loads(self) -> list[Load]:
+        """Every load, of the body and of the positions to which a scatter writes."""
+        positions = [one.position for one in self.target.indirect] if self.target else []
+        return [load for part in (self.body, *positions) for load in loads_in(part)]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the buffers that are read."""
+        updated = [self.updates] if self.updates else []
+        return tuple(dict.fromkeys([load.buffer for load in self.loads] + updated))
 
     @property
     def ranges(self) -> dict[sympy.Symbol, sympy.Expr]:
@@ -78,7 +89,7 @@ class Loop:
     def __str__(self) -> str:
         variables = ", ".join(f"{variable} < {size}" for variable, size in self.ranges.items())
         body = f"{self.reduction} {self.body}" if self.reduction else str(self.body)
-        return f"for {variables}: {self.name} = {body}"
+        return f"for {variables}: {self.target or self.name} = {body}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from fullgraph.compiler.lowering.ir.builder import (
     GraphBuilder,
     sizes_of,
 )
-from fullgraph.compiler.lowering.ir.extern import EXTERN_REASONS
 from fullgraph.compiler.lowering.ir.index import variables_of
 from fullgraph.compiler.lowering.ir.indexing import INDEXING
 from fullgraph.compiler.lowering.ir.loops import (
@@ -27,10 +26,12 @@ from fullgraph.compiler.lowering.ir.loops import (
 )
 from fullgraph.compiler.lowering.ir.pointwise import POINTWISE
 from fullgraph.compiler.lowering.ir.reductions import REDUCTIONS
+from fullgraph.compiler.lowering.ir.scatters import SCATTERS
 from fullgraph.compiler.lowering.ir.views import VIEWS
+from fullgraph.compiler.lowering.prims import extern_reason
 from fullgraph.compiler.private import expression_of
 
-GENERATED = {**VIEWS, **POINTWISE, **REDUCTIONS, **INDEXING}
+GENERATED = {**VIEWS, **POINTWISE, **REDUCTIONS, **INDEXING, **SCATTERS}
 """How each operator that is generated is lowered, by its name without namespace and overload."""
 DTYPES = frozenset(
     (
@@ -152,7 +153,7 @@ class _Tracer:
             return self._update(node)
         if not tensors:
             raise _refuse(node, _shown(node), "returns no tensor")
-        if name in EXTERN_REASONS:
+        if extern_reason(node) is not None:
             return self._extern(node)
         if name not in GENERATED:
             raise _refuse(node, _shown(node), "has no lowering to loops")

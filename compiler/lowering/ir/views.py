@@ -125,12 +125,11 @@ def _lower_unsqueeze(call: Call) -> View:
     return reshape(call.view("self"), call.sizes)
 
 
-def _lower_diagonal(call: Call) -> View:
-    view = call.view("self")
-    rank = len(view.sizes)
+def diagonal_index(call: Call, sizes: Sizes, rank: int) -> Sizes:
+    """Return the index, of `rank` dims, of the element of a diagonal of some sizes."""
     first, second = call.dim("dim1", rank), call.dim("dim2", rank)
     offset = call.size("offset")
-    *others, along = variables_of(call.sizes)
+    *others, along = variables_of(sizes)
     index: list[sympy.Expr] = []
     for dim in range(rank):
         if dim == first:
@@ -139,7 +138,12 @@ def _lower_diagonal(call: Call) -> View:
             index.append(along + sympy.Max(offset, 0))
         else:
             index.append(others.pop(0))
-    return reindex(view, call.sizes, tuple(index))
+    return tuple(index)
+
+
+def _lower_diagonal(call: Call) -> View:
+    view = call.view("self")
+    return reindex(view, call.sizes, diagonal_index(call, call.sizes, len(view.sizes)))
 
 
 def _lower_as_strided(call: Call) -> View:

@@ -100,6 +100,7 @@ class _SourceWriter:
         self._graph = plan.graph
         self._steps = steps
         self._lines: list[str] = []
+        self._symbols: set[sympy.Symbol] = set()
 
     def write(self) -> str:
         """Return the source of the function `run`."""
@@ -120,7 +121,7 @@ class _SourceWriter:
         return any(isinstance(one, CallKernel) and one.source.has_error for one in self._steps)
 
     def _write_inputs(self) -> None:
-        names, symbols = [], set[sympy.Symbol]()
+        names, symbols = [], self._symbols
         for number, one in enumerate(self._graph.inputs):
             if isinstance(one, str):
                 names.append(one)
@@ -135,14 +136,17 @@ class _SourceWriter:
         for one in self._graph.inputs:
             if not isinstance(one, str):
                 continue
-            buffer = self._graph.buffers[one]
-            for dim, size in enumerate(buffer.sizes):
-                if isinstance(size, sympy.Symbol) and size not in symbols:
-                    symbols.add(size)
-                    self._lines.append(f"{size} = {one}.size({dim})")
+            self._bind_sizes(self._graph.buffers[one])
         for one in self._graph.inputs:
             if isinstance(one, str) and one.startswith("tangents"):
                 self._check_strides(self._graph.buffers[one])
+
+    def _bind_sizes(self, buffer: Buffer) -> None:
+        """Write the value of each symbol that is first known from a tensor's size."""
+        for dim, size in enumerate(buffer.sizes):
+            if isinstance(size, sympy.Symbol) and size not in self._symbols:
+                self._symbols.add(size)
+                self._lines.append(f"{size} = {buffer.name}.size({dim})")
 
     def _check_strides(self, buffer: Buffer) -> None:
         """Write a copy of a tensor whose strides differ from those that kernels assume."""
@@ -197,6 +201,7 @@ class _SourceWriter:
             self._lines.append(f"{', '.join(targets)}, = {call}")
         for name in extern.results:
             if name:
+                self._bind_sizes(self._graph.buffers[name])
                 self._check_strides(self._graph.buffers[name])
 
     def _argument(self, value: object, constant: str) -> str:

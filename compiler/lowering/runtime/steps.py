@@ -17,6 +17,7 @@ class Allocate:
 
     buffer: Buffer
     reuses: Buffer | None
+    """The buffer whose memory is taken; a scatter takes that of what it updates."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +63,25 @@ def make_steps(plan: Plan) -> tuple[RuntimeStep, ...]:
     given = {name for name in plan.graph.inputs if isinstance(name, str)}
     given |= set(plan.graph.constants)
     known, own, unused = set(given), set[str](), list[Buffer]()
+    kernels = [step for step in plan.steps if isinstance(step, Kernel)]
+    updates = {one.name: one.loop.updates for kernel in kernels for one in kernel.members}
     steps: list[RuntimeStep] = []
     for number, call in enumerate(calls):
         if isinstance(call, CallKernel):
             for name in call.source.buffers:
                 if name not in known:
-                    steps.append(_allocate(buffers[name], unused))
+                    updated = updates.get(name)
+                    if updated:
+                        steps.append(Allocate(buffers[name], buffers[updated]))
+                    else:
+                        steps.append(_allocate(buffers[name], unused))
                     own.add(name)
         known.update(_uses(call))
         steps.append(call)
         ended = [name for name in _uses(call) if last[name] == number]
         ended = [name for name in ended if name not in kept | set(plan.graph.constants)]
-        unused += [buffers[name] for name in ended if name in own]
+        taken = set(updates.values())
+        unused += [buffers[name] for name in ended if name in own and name not in taken]
         dropped = tuple(name for name in ended if name not in own)
         if dropped:
             steps.append(Free(dropped))

@@ -125,6 +125,29 @@ def test_slice_assignment() -> None:
     check(function, torch.randn(4, 6))
 
 
+def test_scatters() -> None:
+    def function(x: torch.Tensor, index: torch.Tensor) -> list[torch.Tensor]:
+        base, wide = x * 1, index.expand(12, -1)
+        return [
+            base.scatter(1, wide, 3.0), base.scatter(1, wide, x[:, 4:8] + 1),
+            base.index_fill(0, index, 2), base.index_put((index,), x[:4] * 2),
+            base.index_put((index, index), x[0, :4]),
+            base.index_put((index[:, None], index), torch.tensor(0.5)) + 1,
+            base.diagonal_scatter(x[0, :9], 1), base.masked_fill(x > 0, 0),
+            base.as_strided_scatter(x[:2, :3], (2, 3), (1, 20), 5),
+        ]  # fmt: skip
+
+    check(function, torch.randn(12, 10), torch.tensor([0, 5, 9, 3]))
+    logits, labels = torch.randn(6, 5, requires_grad=True), torch.tensor([1, 0, 4, 4, -100, 2])
+    results = []
+    for backend in ("eager", "loops"):
+        torch.compiler.reset()
+        logits.grad = None
+        torch.compile(F.cross_entropy, backend=backend)(logits, labels).backward()
+        results.append(logits.grad)
+    torch.testing.assert_close(*results)
+
+
 def test_index_out_of_range_raises() -> None:
     table, index = torch.randn(4, 3), torch.tensor([0, 9])
     compiled = torch.compile(lambda t, i: t[i] * 2, backend="loops")
