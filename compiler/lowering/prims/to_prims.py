@@ -16,6 +16,10 @@ def decompositions_to_prims() -> Mapping[str, Callable[..., object]]:
     """Return our decompositions into prims by operator: "select.int" → a function."""
     return {
         "full.default": _full,
+        "empty.memory_format": lambda sizes, **options: _empty_permuted(
+            sizes, range(len(sizes)), **options
+        ),
+        "empty_permuted.default": _empty_permuted,
         "select.int": _select,
         "view.dtype": lambda x, dtype: prims.view_of_dtype(x, dtype),
         "squeeze.dims": _squeeze,
@@ -29,6 +33,12 @@ def _full(sizes: Sequence[int], value: complex, **options: object) -> Tensor:
     dtype = options.get("dtype") or torch.tensor(value).dtype
     device = options.get("device") or "cpu"
     return prims.full(sizes, value, dtype=dtype, device=device, requires_grad=False)
+
+
+def _empty_permuted(sizes: Sequence[int], order: Sequence[int], **options: object) -> Tensor:
+    dtype = options.get("dtype") or torch.get_default_dtype()
+    device = options.get("device") or "cpu"
+    return prims.empty_permuted(sizes, list(order), dtype=dtype, device=device, requires_grad=False)
 
 
 def _select(x: Tensor, dim: int, index: int) -> Tensor:

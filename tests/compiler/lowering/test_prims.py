@@ -130,6 +130,12 @@ CASES: dict[str, tuple[Callable[..., Tensor], Tensor]] = {
     "cross entropy": (lambda x: F.cross_entropy(x, torch.zeros(2, 7, 6, dtype=torch.long)), X),
     "masks": (lambda x: x.tril().masked_fill(x > 0.5, 2).clamp(-1, 1.5).logcumsumexp(1), X),
     "scan of a mask": (lambda x: (x > 0).cumsum(1) * x, X),
+    "empty tensors": (
+        lambda x: (
+            torch.empty_permuted((2, 3), (1, 0)).zero_().sum() + torch.empty(2).fill_(1).sum() + x
+        ),
+        X,
+    ),
     "slices written": (lambda x: torch.select_scatter(x.flip(1), x[:, 0] * 2, 1, 1), X),
 }
 
