@@ -12,6 +12,7 @@ import torch
 
 from fullgraph.compiler.lowering.fusion import fuse
 from fullgraph.compiler.lowering.ir import trace_loops
+from fullgraph.compiler.lowering.partition import make_partition_fn
 from fullgraph.compiler.lowering.prims import decompositions
 from fullgraph.compiler.lowering.runtime import Program, make_program
 from fullgraph.compiler.private import (
@@ -46,6 +47,7 @@ def loops(
         forward=compile_graph,
         backward=compile_graph,
         decompositions=_table(),
+        partition=make_partition_fn(),
     )
 
 
