@@ -69,6 +69,8 @@ def _lower_alias(call: Call) -> View:
 
 
 def _lower_reshape(call: Call) -> View:
+    if call.dtype != call.view("self").dtype:
+        raise NotImplementedError("the bits of one dtype as another")
     return reshape(call.view("self"), call.sizes)
 
 
