@@ -7,7 +7,12 @@ from fullgraph.compiler.private.aot import (
     GraphCompiler,
     compile_with_autograd,
     expression_of,
+    is_marked_backward,
+    is_tangent,
+    is_view_op,
+    mutated_inputs,
     register_backend,
+    split_joint_graph,
 )
 from fullgraph.compiler.private.backend_call import (
     copy_graph_module,
@@ -79,13 +84,6 @@ from fullgraph.compiler.private.fake_process_groups import (
     replace_process_groups,
 )
 from fullgraph.compiler.private.force_eager import force_eager
-from fullgraph.compiler.private.joint_graphs import (
-    is_marked_backward,
-    is_tangent,
-    is_view_op,
-    mutated_inputs,
-    split_joint_graph,
-)
 from fullgraph.compiler.private.kernel_builds import reuse_kernel_builds
 from fullgraph.compiler.private.minifier_scripts import (
     REPRO_PACKAGE,

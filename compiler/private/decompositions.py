@@ -44,25 +44,25 @@ def torch_prims() -> Mapping[str, Operator]:
     }
 
 
-def prim_as_aten(prim: Operator) -> Decomposition:
+def prim_as_aten(prim: Any) -> Decomposition:
     """Return the function that computes a prim by ATen operators."""
-    implementation: Decomposition = prim.impl_aten  # type: ignore[attr-defined]
+    implementation: Decomposition = prim.impl_aten
     return implementation
 
 
-def prim_aliasing(prim: Operator) -> str:
+def prim_aliasing(prim: Any) -> str:
     """Return whether each result of a prim is "new", a "view", or the operand "inplace"."""
-    found = prim.return_type  # type: ignore[attr-defined]
+    found = prim.return_type
     kinds = found if isinstance(found, tuple) else (found,)
     return " ".join(dict.fromkeys(str(kind.name).lower() for kind in kinds))
 
 
-def prim_result_dtype(prim: Operator) -> str | None:
+def prim_result_dtype(prim: Any) -> str | None:
     """Return the dtype rule of an elementwise prim: "default", "always_bool", "complex_to_float".
 
     None for a prim of another kind.
     """
-    keywords = getattr(prim.prim_meta_impl, "keywords", {})  # type: ignore[attr-defined]
+    keywords = getattr(prim.prim_meta_impl, "keywords", {})
     rule = keywords.get("type_promotion")
     return None if rule is None else str(rule.name).lower()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import sympy
 
 from fullgraph.compiler.lowering.fusion.inline import estimate
-from fullgraph.compiler.lowering.fusion.kernels import Kernel, Mapping, Member
+from fullgraph.compiler.lowering.fusion.kernels import Kernel, Mapping, Member, Phase
 from fullgraph.compiler.lowering.ir import (
     Load,
     Loop,
@@ -30,8 +30,8 @@ LEAST_OUTER, MOST_SERIAL = 4, 1 << 15
 def make_kernel(loop: Loop) -> Kernel:
     """Return a kernel of one loop."""
     mapping = dict(_named(variables_of(loop.sizes), variables_of(loop.sizes, "o")))
-    phase = "reduction" if loop.reduction else "outer"
-    return Kernel(loop.sizes, loop.reduced, (Member(loop, phase, mapping),))  # type: ignore[arg-type]
+    phase: Phase = "reduction" if loop.reduction else "outer"
+    return Kernel(loop.sizes, loop.reduced, (Member(loop, phase, mapping),))
 
 
 def _named(names: Sizes, values: Sizes) -> list[tuple[sympy.Symbol, sympy.Expr]]:
@@ -79,8 +79,8 @@ def _join_sibling(kernel: Kernel, loop: Loop) -> Kernel | None:
     else:
         return None
     mapping.update(_named(variables_of(loop.sizes), index))
-    phase = "reduction" if loop.reduction else "outer"
-    return replace(kernel, members=(*kernel.members, Member(loop, phase, mapping)))  # type: ignore[arg-type]
+    phase: Phase = "reduction" if loop.reduction else "outer"
+    return replace(kernel, members=(*kernel.members, Member(loop, phase, mapping)))
 
 
 def _join_reader(

@@ -93,11 +93,11 @@ class Call:
     builder: GraphBuilder
     name: str
     target: torch._ops.OpOverload
-    arguments: dict[str, object]
+    arguments: dict[str, Any]
     result: object
     """The fake tensor, or tensors, that the call returns."""
 
-    def __getitem__(self, name: str) -> object:
+    def __getitem__(self, name: str) -> Any:
         return self.arguments.get(name)
 
     def view(self, name: str) -> View:
@@ -121,7 +121,7 @@ class Call:
 
     def dim(self, name: str, rank: int) -> int:
         """Return an argument that is a dim, as a number from 0."""
-        return int(self.arguments[name]) % max(rank, 1)  # type: ignore[call-overload]
+        return int(self.arguments[name]) % max(rank, 1)
 
     @property
     def sizes(self) -> Sizes:

@@ -116,7 +116,7 @@ def _lower_mul(call: Call) -> View:
 
 
 def _lower_div(call: Call) -> View:
-    operator = {None: "div", "floor": "floordiv", "trunc": "truncdiv"}[call["rounding_mode"]]  # type: ignore[index]
+    operator = {None: "div", "floor": "floordiv", "trunc": "truncdiv"}[call["rounding_mode"]]
     return binary(operator)(call)
 
 

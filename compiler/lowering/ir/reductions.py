@@ -126,7 +126,7 @@ def _variance(call: Call, is_std: bool) -> tuple[View, View]:
         correction = 1 if call["unbiased"] else 0
     degrees = apply(
         "maximum",
-        apply("sub", cast(count, dtype), constant(1 if correction is None else correction, dtype)),  # type: ignore[arg-type]
+        apply("sub", cast(count, dtype), constant(1 if correction is None else correction, dtype)),
         constant(0, dtype),
     )
     variance = _divide(call, total, degrees)

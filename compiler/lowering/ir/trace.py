@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Sequence
+from typing import cast
 
 import sympy
 import torch
@@ -137,7 +139,9 @@ class _Tracer:
     def _call(self, node: torch.fx.Node) -> object:
         result = node.meta.get("val")
         if node.target is operator.getitem:
-            return self._value(node.args[0])[node.args[1]]  # type: ignore[index]
+            source, item = node.args
+            values = cast(Sequence[object], self._value(source))
+            return values[cast(int, item)]
         if isinstance(result, int | torch.SymInt):
             return expression_of(result)
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace not in (

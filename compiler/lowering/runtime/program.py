@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sympy
 import torch
@@ -46,7 +47,7 @@ class Program:
         Kernels that are not on disk are compiled.
         """
         sources = [step.source for step in self.steps if isinstance(step, CallKernel)]
-        names: dict[str, object] = dict(load_kernels(sources))
+        names: dict[str, Any] = dict(load_kernels(sources))
         for number, step in enumerate(self.steps):
             if isinstance(step, CallExtern):
                 names[f"extern_{number}"] = step.extern.target
@@ -60,7 +61,7 @@ class Program:
             **self.plan.graph.constants,
         )
         exec(compile(self.source, "<loops program>", "exec"), names)
-        function: Callable[[list[object]], list[object]] = names["run"]  # type: ignore[assignment]
+        function: Callable[[list[object]], list[object]] = names["run"]
         return function
 
 
