@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
-from torch._functorch import partitioners
+
+if TYPE_CHECKING:
+    import sympy
 
 Modules = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[object]], Callable[..., object]]
@@ -29,6 +30,7 @@ def compile_with_autograd(
     min-cut partitioner does.
     """
     from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch import partitioners
     from torch._functorch.aot_autograd import make_boxed_func
 
     def boxed(compiler: GraphCompiler) -> GraphCompiler:
@@ -105,6 +107,8 @@ def split_joint_graph(
     The backward takes these and the tangents, and computes everything else that it needs. Their
     order is that of AOTAutograd's runtime. Values that the backward does not use are not saved.
     """
+    from torch._functorch import partitioners
+
     forward, backward = partitioners._extract_fwd_bwd_modules(
         module, list(saved), saved_sym_nodes=list(saved_sizes), num_fwd_outputs=num_fwd_outputs
     )
@@ -127,4 +131,6 @@ def expression_of(value: object) -> sympy.Expr:
     """Return a size, an int or a torch.SymInt, as a sympy expression."""
     if isinstance(value, torch.SymInt):
         return value.node.expr
+    import sympy
+
     return sympy.Integer(int(value))  # type: ignore[call-overload]

@@ -46,12 +46,13 @@ def verdict(fixes: FixResult) -> str:
     line = ", ".join(parts)
     if unsafe:
         replaced = sum(bool(s.replaced_by) for s in safe)
-        line += (
-            f"; with {_format_count(len(unsafe), 'unsafe edit')} "
-            f"{f'instead of {replaced}, ' if replaced else ''}"
-            f"graphs {_graph_count(fixes.after_unsafe)}, "
-            f"causes {len(fixes.after_unsafe.causes)}"
-        )
+        counts = [(_graph_count(e), len(e.causes)) for e in (fixes.after, fixes.after_unsafe)]
+        if replaced == len(unsafe) and counts[0] == counts[1]:
+            line += f", {replaced} of them shorter as an unsafe edit"
+        else:
+            line += f"; with {_format_count(len(unsafe), 'unsafe edit')}"
+            line += f" ({replaced} instead of a safe one)" if replaced else ""
+            line += f" graphs {counts[1][0]}, causes {counts[1][1]}"
     found = fixes.call_setting
     if (
         found is not None

@@ -47,13 +47,13 @@ class ProvedEdit:
 def proved_edits(fixes: Mapping[str, Any], review: Review) -> list[ProvedEdit]:
     """Return the edits that `fullgraph fix` proved and accepted in files of the repository.
 
-    `fixes` is the JSON of `fullgraph fix`.
+    `fixes` is the JSON of `fullgraph fix`. An edit that another one replaces is left out.
     """
     found = []
     for one in fixes["suggestions"]:
         path = relative_path(one["file"], review.root)
         proved = one["accepted"] and one["proof"]["state"] == "proved" and one["diff"]
-        if not proved or path.startswith("/"):
+        if not proved or one["replaced_by"] or path.startswith("/"):
             continue
         lines = (review.root / path).read_text(encoding="utf-8").split("\n")
         edits = tuple(edits_in(one["diff"], lines))
