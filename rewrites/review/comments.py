@@ -53,7 +53,7 @@ def proved_edits(fixes: Mapping[str, Any], review: Review) -> list[ProvedEdit]:
     for one in fixes["suggestions"]:
         path = relative_path(one["file"], review.root)
         proved = one["accepted"] and one["proof"]["state"] == "proved" and one["diff"]
-        if not proved or one["replaced_by"] or path.startswith("/"):
+        if not proved or one.get("replaced_by") or path.startswith("/"):
             continue
         lines = (review.root / path).read_text(encoding="utf-8").split("\n")
         edits = tuple(edits_in(one["diff"], lines))
