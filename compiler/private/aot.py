@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from fullgraph.compiler.private.operator_names import is_mutating_op
+
 if TYPE_CHECKING:
     import sympy
 
@@ -21,26 +23,22 @@ def compile_with_autograd(
     forward: GraphCompiler,
     backward: GraphCompiler,
     decompositions: Mapping[Any, Callable[..., object]],
-    partition: Callable[..., Modules] | None = None,
+    partition: Callable[..., Modules],
 ) -> Callable[..., object]:
     """Return the compiled form of Dynamo's graph, with autograd and updates of inputs around it.
 
-    `forward` and `backward` compile functional graphs of ATen operators. What they return takes
-    one list of arguments, which it may empty. `partition` splits a joint graph; by default, torch's
-    min-cut partitioner does.
+    `forward` and `backward` compile functional graphs of ATen operators. They return a function of
+    one list of arguments, which it may empty. `partition` splits a joint graph.
     """
     from torch._dynamo.backends.common import aot_autograd
-    from torch._functorch import partitioners
-    from torch._functorch.aot_autograd import make_boxed_func
 
     def boxed(compiler: GraphCompiler) -> GraphCompiler:
         """Return the compiler with AOTAutograd's marker of functions that take a list."""
 
         def compile_boxed(graph: torch.fx.GraphModule, args: Sequence[object]) -> Any:
-            compiled = compiler(graph, args)
-            run: Any = make_boxed_func(lambda *values: compiled(list(values)))
-            run = compiled if _set_boxed(compiled) else run
-            return run
+            compiled: Any = compiler(graph, args)
+            compiled._boxed_call = True
+            return compiled
 
         return compile_boxed
 
@@ -49,18 +47,9 @@ def compile_with_autograd(
         bw_compiler=boxed(backward),
         inference_compiler=boxed(forward),
         decompositions=decompositions,
-        partition_fn=partition or partitioners.min_cut_rematerialization_partition,
+        partition_fn=partition,
     )
     return backend(module, inputs)
-
-
-def _set_boxed(function: Any) -> bool:
-    """Mark a function as one that takes a list of arguments; return whether it can be marked."""
-    try:
-        function._boxed_call = True
-    except AttributeError:
-        return False
-    return True
 
 
 def is_tangent(node: torch.fx.Node) -> bool:
@@ -86,11 +75,7 @@ def mutated_inputs(module: torch.fx.GraphModule) -> set[torch.fx.Node]:
     """Return the placeholders that the graph, or AOTAutograd after it, updates in place."""
     placeholders = module.graph.find_nodes(op="placeholder")
     by_input = {node.meta.get("desc"): node for node in placeholders if node.meta.get("desc")}
-    found = {
-        node.args[0]
-        for node in module.graph.nodes
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-    }
+    found = {node.args[0] for node in module.graph.nodes if is_mutating_op(node.target)}
     for output in module.graph.output_node().meta.get("desc", ()):
         found.add(by_input.get(getattr(output, "mutated_input", None)))
     return {node for node in placeholders if node in found}

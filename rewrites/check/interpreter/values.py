@@ -6,7 +6,6 @@ nothing is reported for it.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -322,11 +321,6 @@ def tensors_in(value: Value) -> list[Tensor]:
     return [one for one in value if isinstance(one, Tensor)]
 
 
-def data_in(value: Value) -> list[Data]:
-    """Return those alternatives of an abstract value that depend on data, such as `x.item()`."""
-    return [one for one in value if isinstance(one, Data)]
-
-
 def is_tensor(value: Value) -> bool:
     """Return whether every alternative of an abstract value is a tensor; False if it has none."""
     return bool(value) and all(isinstance(one, Tensor) for one in value)
@@ -377,11 +371,6 @@ def _truth_of(one: Any) -> bool | None:
     if isinstance(one, Sequence) and one.items is not None:
         return bool(one.items)
     return None
-
-
-def constant_of(node: ast.expr) -> Value:
-    """Return the abstract value of a literal such as `3`; unknown for any other expression."""
-    return literal(node.value) if isinstance(node, ast.Constant) else UNKNOWN
 
 
 def data_only(value: Value) -> Value:
