@@ -1,0 +1,1 @@
+"""PyTorch's operator database on the backend `loops`: a fixed list of samples, and their score."""
