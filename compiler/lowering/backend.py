@@ -7,18 +7,25 @@ and anywhere after `import fullgraph.compiler.lowering.backend`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
 import torch
 
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.lowering.cpp import CPP
 from fullgraph.compiler.lowering.fusion import fuse
 from fullgraph.compiler.lowering.ir import trace_loops
 from fullgraph.compiler.lowering.partition import make_partition_fn
 from fullgraph.compiler.lowering.prims import decompositions
 from fullgraph.compiler.lowering.runtime import Program, make_program
+from fullgraph.compiler.lowering.triton import TRITON
 from fullgraph.compiler.private import (
     compile_with_autograd,
     register_backend,
 )
+
+GENERATORS = MappingProxyType({one.name: one for one in (CPP, TRITON)})
+"""Code generators by name."""
 
 
 def loops(
@@ -29,14 +36,18 @@ def loops(
 ) -> Callable[..., object]:
     """Compile Dynamo's graph to C++ kernels and calls of extern operators.
 
-    `options={"on_program": function}` calls the function with the `Program` of each graph.
+    `options={"on_program": function}` calls the function with the `Program` of each graph;
+    `"codegen"` is the language of kernels, "cpp" or "triton", by default that of the device.
     Raises `UnsupportedOperator`, with the operator's name, if a stage does not have an operator.
     """
-    listener = (options or {}).get("on_program")
+    options = options or {}
+    listener, codegen = options.get("on_program"), options.get("codegen")
+    if codegen not in (None, *GENERATORS):
+        raise FullgraphError(f"codegen is {' or '.join(map(repr, GENERATORS))}, not {codegen!r}.")
 
     def compile_graph(graph: torch.fx.GraphModule, _: Sequence[object]) -> Callable[..., object]:
         """Compile one graph of ATen operators."""
-        program = lower(graph)
+        program = lower(graph, codegen)
         if callable(listener):
             listener(program)
         return program.load()
@@ -62,9 +73,17 @@ def _table() -> dict[object, Callable[..., object]]:
     return {name: rule for name, rule in decompositions().items() if name not in kept}
 
 
-def lower(graph: torch.fx.GraphModule) -> Program:
-    """Return the program of a functional graph of ATen operators; nothing is compiled yet."""
-    return make_program(fuse(trace_loops(graph)))
+def lower(graph: torch.fx.GraphModule, codegen: object = None) -> Program:
+    """Return the program of a functional graph of ATen operators; nothing is compiled yet.
+
+    `codegen` is the language of kernels, by default C++ for the CPU and Triton for other devices.
+    """
+    plan = fuse(trace_loops(graph))
+    is_on_cpu = plan.graph.device.type == "cpu"
+    generator = GENERATORS[str(codegen or ("cpp" if is_on_cpu else "triton"))]
+    if generator is CPP and not is_on_cpu:
+        raise FullgraphError(f"Kernels in C++ run on the CPU; the graph is on {plan.graph.device}.")
+    return make_program(plan, generator)
 
 
 register_backend("loops", loops)

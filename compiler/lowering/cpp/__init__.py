@@ -1,7 +1,9 @@
 """C++ kernels with OpenMP, compiled without torch's headers and called through ctypes."""
 
-from fullgraph.compiler.lowering.cpp.build import cache_folder, load_kernels
-from fullgraph.compiler.lowering.cpp.scalars import STORAGE, index_text
-from fullgraph.compiler.lowering.cpp.source import KernelSource, write_kernel
+from fullgraph.compiler.lowering.codegen import CodeGenerator
+from fullgraph.compiler.lowering.cpp.build import load_kernels
+from fullgraph.compiler.lowering.cpp.source import write_kernel
 
-__all__ = ["STORAGE", "KernelSource", "cache_folder", "index_text", "load_kernels", "write_kernel"]
+CPP = CodeGenerator("cpp", write_kernel, load_kernels)
+
+__all__ = ["CPP", "load_kernels", "write_kernel"]

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.lowering.codegen import KernelSource, cache_folder
 from fullgraph.compiler.lowering.cpp.prelude import make_prelude
-from fullgraph.compiler.lowering.cpp.source import KernelSource
 
 FLAGS = (
     "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
@@ -26,20 +26,13 @@ MAX_UNIT = 60_000
 """Most characters of kernels in one translation unit."""
 
 
-def cache_folder() -> Path:
-    """Return the folder of compiled kernels: `FULLGRAPH_CACHE_DIR`, or one in the user's cache."""
-    given = os.environ.get("FULLGRAPH_CACHE_DIR")
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return Path(given) if given else Path(home, "fullgraph")
-
-
 def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., None]]:
     """Return the compiled functions of kernels by name; those not on disk are compiled first."""
     wanted = {source.name: source for source in sources}
     if not wanted:
         return {}
     prelude = make_prelude()
-    folder = cache_folder() / "loops" / _toolchain_digest(prelude)
+    folder = cache_folder() / _toolchain_digest(prelude)
     missing = [source for name, source in wanted.items() if not (folder / name).exists()]
     _compile(missing, prelude, folder)
     functions = {}

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sympy
 
+from fullgraph.compiler.lowering.codegen import Arguments, KernelSource
 from fullgraph.compiler.lowering.cpp.accumulators import Accumulator, make_accumulator
-from fullgraph.compiler.lowering.cpp.nest import Dims, Nest, Statement, make_nest, runs_along_outer
 from fullgraph.compiler.lowering.cpp.scalars import STORAGE, compute_type, store_text
-from fullgraph.compiler.lowering.cpp.writer import Arguments, Writer
-from fullgraph.compiler.lowering.fusion import Kernel
+from fullgraph.compiler.lowering.cpp.writer import Writer
+from fullgraph.compiler.lowering.fusion import (
+    Dims,
+    Kernel,
+    Nest,
+    Statement,
+    find_levels,
+    make_nest,
+    runs_along_outer,
+)
 from fullgraph.compiler.lowering.ir import Buffer, Load, contiguous_strides, flatten_index, product
 
 TILE = 64
@@ -20,19 +28,6 @@ MAX_SCRATCH = 1 << 13
 """Most elements of a row that is kept on the stack."""
 LEAST_WORK = 1 << 14
 """Elements from which a kernel uses several threads."""
-
-
-@dataclass(frozen=True)
-class KernelSource:
-    """A C++ function, and what it is called with."""
-
-    name: str
-    """Name by content: equal kernels have equal names."""
-    text: str
-    buffers: tuple[str, ...]
-    sizes: tuple[sympy.Symbol, ...]
-    has_error: bool
-    """Whether the last argument points to a flag that is set if a position is out of range."""
 
 
 def write_kernel(
@@ -53,7 +48,7 @@ class _KernelWriter:
         self._arguments = Arguments()
         self._lines: list[str] = []
         self._along_outer = runs_along_outer(nest)
-        self._level = _find_levels(nest)
+        self._level = find_levels(nest)
         self._phase = {one.member.name: one.member.phase for one in nest.statements}
         self._values: dict[str, str] = {}
         self._scratch: dict[str, str] = {}
@@ -329,22 +324,14 @@ class _KernelWriter:
         body = "\n".join(self._lines)
         text = f"({', '.join(parameters)}) {{\n{body}\n}}\n"
         name = "kernel_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+        call = [f"{buffer}.data_ptr()" for buffer in arguments.buffers]
+        call += [*map(str, arguments.sizes), "threads"]
+        call += ["error.data_ptr()"] if arguments.has_error else []
         return KernelSource(
             name,
             f'extern "C" void {name}{text}',
             tuple(arguments.buffers),
             tuple(arguments.sizes),
             arguments.has_error,
+            tuple(call),
         )
-
-
-def _find_levels(nest: Nest) -> dict[str, int]:
-    """Return the level of each member: how many loops over the inner dims must end before it."""
-    levels: dict[str, int] = {}
-    phase = {one.member.name: one.member.phase for one in nest.statements}
-    for statement in nest.statements:
-        reads = [name for name in statement.member.loop.reads if name in levels]
-        levels[statement.member.name] = max(
-            (levels[name] + (phase[name] == "reduction") for name in reads), default=0
-        )
-    return levels

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import sympy
 
+from fullgraph.compiler.lowering.codegen import Arguments
 from fullgraph.compiler.lowering.cpp.scalars import (
     STORAGE,
     compute_type,
@@ -16,23 +17,6 @@ from fullgraph.compiler.lowering.cpp.scalars import (
     operator_text,
 )
 from fullgraph.compiler.lowering.ir import Constant, Expression, IndexValue, Load, Operation
-
-
-@dataclass
-class Arguments:
-    """Parameters of a kernel: buffers and symbols of sizes, in the order of their first use."""
-
-    buffers: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Name and C++ type of each buffer's pointer."""
-    written: set[str] = field(default_factory=set)
-    sizes: dict[sympy.Symbol, str] = field(default_factory=dict)
-    has_error: bool = False
-
-    def pointer(self, buffer: str, type_: str) -> str:
-        """Return the pointer to a buffer."""
-        if buffer not in self.buffers:
-            self.buffers[buffer] = (f"b{len(self.buffers)}", type_)
-        return self.buffers[buffer][0]
 
 
 @dataclass
@@ -72,8 +56,7 @@ class Writer:
         """Return index arithmetic as text."""
         names = {**self.variables, **(extra or {})}
         for symbol in sorted(value.free_symbols - set(names), key=str):
-            sizes = self.arguments.sizes
-            names[symbol] = sizes.setdefault(symbol, f"n{len(sizes)}")
+            names[symbol] = self.arguments.size(symbol)
         return index_text(value, names)
 
     def _write(self, expression: Expression) -> str:

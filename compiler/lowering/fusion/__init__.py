@@ -1,7 +1,28 @@
-"""Fusion of loops into kernels."""
+"""Fusion of loops into kernels, and the loop nest of each in memory."""
 
 from fullgraph.compiler.lowering.fusion.fuse import fuse
 from fullgraph.compiler.lowering.fusion.inline import estimate, inline_producers
 from fullgraph.compiler.lowering.fusion.kernels import Kernel, Member, Plan
+from fullgraph.compiler.lowering.fusion.nest import (
+    Dims,
+    Nest,
+    Statement,
+    find_levels,
+    make_nest,
+    runs_along_outer,
+)
 
-__all__ = ["Kernel", "Member", "Plan", "estimate", "fuse", "inline_producers"]
+__all__ = [
+    "Dims",
+    "Kernel",
+    "Member",
+    "Nest",
+    "Plan",
+    "Statement",
+    "estimate",
+    "find_levels",
+    "fuse",
+    "inline_producers",
+    "make_nest",
+    "runs_along_outer",
+]

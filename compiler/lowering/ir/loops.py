@@ -147,6 +147,8 @@ class LoopGraph:
     steps: tuple[Step, ...]
     updates: tuple[Update, ...]
     outputs: tuple[Output, ...]
+    device: torch.device
+    """Device of every tensor."""
 
     def __str__(self) -> str:
         lines = [

@@ -74,6 +74,7 @@ class _Tracer:
         self._constants: dict[str, torch.Tensor] = {}
         self._updates: list[Update] = []
         self._outputs: tuple[Output, ...] = ()
+        self._device: torch.device | None = None
 
     def trace(self) -> LoopGraph:
         """Trace every node, in order."""
@@ -94,6 +95,7 @@ class _Tracer:
             tuple(builder.steps),
             tuple(self._updates),
             self._outputs,
+            self._device or torch.device("cpu"),
         )
 
     def _add_input(self, node: torch.fx.Node) -> None:
@@ -123,8 +125,10 @@ class _Tracer:
         self._values[node] = view
 
     def _check_tensor(self, node: torch.fx.Node, tensor: torch.Tensor) -> None:
-        if tensor.device.type != "cpu":
-            raise _refuse(node, _shown(node), f"is on {tensor.device}; loops are for the CPU")
+        self._device = self._device or tensor.device
+        if tensor.device != self._device:
+            problem = f"is on {tensor.device}, and other tensors are on {self._device}"
+            raise _refuse(node, _shown(node), problem)
         if tensor.dtype not in DTYPES or tensor.layout != torch.strided:
             raise _refuse(node, _shown(node), f"has dtype {tensor.dtype}, layout {tensor.layout}")
 

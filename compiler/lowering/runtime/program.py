@@ -9,7 +9,7 @@ from typing import Any
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.cpp import load_kernels
+from fullgraph.compiler.lowering.codegen import CodeGenerator
 from fullgraph.compiler.lowering.fusion import Plan
 from fullgraph.compiler.lowering.ir import Buffer, Extern, Update, View, strides_of, variables_of
 from fullgraph.compiler.lowering.runtime.size_text import size_text, tuple_text
@@ -30,6 +30,7 @@ class Program:
     plan: Plan
     steps: tuple[RuntimeStep, ...]
     source: str
+    generator: CodeGenerator
 
     @property
     def kernels(self) -> int:
@@ -47,7 +48,7 @@ class Program:
         Kernels that are not on disk are compiled.
         """
         sources = [step.source for step in self.steps if isinstance(step, CallKernel)]
-        names: dict[str, Any] = dict(load_kernels(sources))
+        names: dict[str, Any] = dict(self.generator.load(sources))
         for number, step in enumerate(self.steps):
             if isinstance(step, CallExtern):
                 names[f"extern_{number}"] = step.extern.target
@@ -65,10 +66,10 @@ class Program:
         return function
 
 
-def make_program(plan: Plan) -> Program:
-    """Return the program that runs a plan."""
-    steps = make_steps(plan)
-    return Program(plan, steps, _SourceWriter(plan, steps).write())
+def make_program(plan: Plan, generator: CodeGenerator) -> Program:
+    """Return the program that runs a plan, with kernels in a generator's language."""
+    steps = make_steps(plan, generator)
+    return Program(plan, steps, _SourceWriter(plan, steps).write(), generator)
 
 
 def restride(
@@ -109,13 +110,24 @@ class _SourceWriter:
         if any(isinstance(step, CallKernel) for step in self._steps):
             self._lines.append("threads = get_num_threads()")
         if self._has_errors:
-            self._lines.append("error = torch.zeros(1, dtype=torch.int64)")
+            self._lines.append(f"error = torch.zeros(1, dtype=torch.int64{self._device})")
         for number, step in enumerate(self._steps):
             self._write_step(step, number)
+        if self._has_errors and not self._is_on_cpu:  # once: a check waits for the device
+            self._lines.append("check(error)")
         outputs = [self._output(one) for one in self._graph.outputs]
         self._lines.append(f"return [{', '.join(outputs)}]")
         body = "\n".join(f"    {line}" for line in self._lines)
         return f"def run(inputs):\n{body}\n"
+
+    @property
+    def _is_on_cpu(self) -> bool:
+        return self._graph.device.type == "cpu"
+
+    @property
+    def _device(self) -> str:
+        """Return the argument that names the device; "" for the CPU."""
+        return "" if self._is_on_cpu else f", device={str(self._graph.device)!r}"
 
     @property
     def _has_errors(self) -> bool:
@@ -162,7 +174,7 @@ class _SourceWriter:
             case Allocate(buffer, None):
                 self._lines.append(
                     f"{buffer.name} = empty_strided({tuple_text(buffer.sizes)}, "
-                    f"{tuple_text(buffer.strides)}, dtype={buffer.dtype})"
+                    f"{tuple_text(buffer.strides)}, dtype={buffer.dtype}{self._device})"
                 )
             case Allocate(buffer, Buffer() as other):
                 is_same = (other.sizes, other.strides) == (buffer.sizes, buffer.strides)
@@ -170,12 +182,8 @@ class _SourceWriter:
                 view = "" if is_same else f".as_strided{shape}"
                 self._lines.append(f"{buffer.name} = {other.name}{view}; del {other.name}")
             case CallKernel(source):
-                arguments = [f"{name}.data_ptr()" for name in source.buffers]
-                arguments += [*map(str, source.sizes), "threads"]
-                if source.has_error:
-                    arguments.append("error.data_ptr()")
-                self._lines.append(f"{source.name}({', '.join(arguments)})")
-                if source.has_error:
+                self._lines.append(f"{source.name}({', '.join(source.arguments)})")
+                if source.has_error and self._is_on_cpu:
                     self._lines.append("check(error)")
             case CallExtern(extern):
                 self._write_extern(extern, number)

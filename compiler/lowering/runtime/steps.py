@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import sympy
 
-from fullgraph.compiler.lowering.cpp import KernelSource, write_kernel
+from fullgraph.compiler.lowering.codegen import CodeGenerator, KernelSource
 from fullgraph.compiler.lowering.fusion import Kernel, Plan
 from fullgraph.compiler.lowering.ir import Buffer, Extern, Update, View
 
@@ -44,7 +44,7 @@ class Free:
 RuntimeStep = Allocate | CallKernel | CallExtern | Free | Update
 
 
-def make_steps(plan: Plan) -> tuple[RuntimeStep, ...]:
+def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
     """Return the steps that run a plan.
 
     A buffer is allocated just before its kernel, and its memory is used again after its last use by
@@ -54,7 +54,7 @@ def make_steps(plan: Plan) -> tuple[RuntimeStep, ...]:
     calls: list[CallKernel | CallExtern | Update] = []
     for step in plan.steps:
         if isinstance(step, Kernel):
-            calls.append(CallKernel(write_kernel(step, buffers, in_memory)))
+            calls.append(CallKernel(generator.write(step, buffers, in_memory)))
         else:
             calls.append(CallExtern(step))
     calls += plan.graph.updates

@@ -12,6 +12,8 @@ from torch import nn
 import fullgraph.compiler.lowering.backend  # noqa: F401  # registers the backend
 from fullgraph.compiler.lowering.runtime import Program
 
+from . import CODEGEN
+
 pytestmark = pytest.mark.compiles
 
 
@@ -41,7 +43,9 @@ def test_training_step_equals_eager() -> None:
     model, x, weight = Network(), torch.randn(6, 16), torch.randn(6, 8)
     reference = copy.deepcopy(model)
     programs: list[Program] = []
-    compiled = torch.compile(model, backend="loops", options={"on_program": programs.append})
+    compiled = torch.compile(
+        model, backend="loops", options={"on_program": programs.append, "codegen": CODEGEN}
+    )
     results = []
     for run, owner in ((reference, reference), (compiled, model)):
         torch.manual_seed(1)
@@ -62,7 +66,7 @@ def test_dynamic_shapes_compile_once() -> None:
         z = torch.cat([x, x * 2], 1).view(-1, 2, x.shape[1]).softmax(2)
         return z + y, (z * x.shape[0]).sum(0), z.flatten(1)[:, 1:].mean(1)
 
-    options = {"on_program": programs.append}
+    options = {"on_program": programs.append, "codegen": CODEGEN}
     compiled = torch.compile(function, backend="loops", dynamic=True, options=options)
     for rows, columns in ((3, 5), (4, 9), (70, 2)):
         x, y = torch.randn(rows, columns), torch.randn(columns)
@@ -80,7 +84,8 @@ def test_inputs_are_updated_and_outputs_alias_them() -> None:
     inputs = [torch.randn(3, 4), torch.randn(3, 4)]
     others = [one.clone() for one in inputs]
     expected = function(*inputs)
-    actual = torch.compile(function, backend="loops")(*others)
+    options = {"codegen": CODEGEN}
+    actual = torch.compile(function, backend="loops", options=options)(*others)
     torch.testing.assert_close(others, inputs)
     torch.testing.assert_close(actual, expected)
     assert actual[0].data_ptr() == others[0].data_ptr()

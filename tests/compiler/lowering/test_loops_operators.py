@@ -12,6 +12,8 @@ import torch.nn.functional as F
 import fullgraph.compiler.lowering.backend  # noqa: F401  # registers the backend
 from fullgraph.compiler.lowering.runtime import Program
 
+from . import CODEGEN
+
 pytestmark = pytest.mark.compiles
 
 
@@ -27,7 +29,7 @@ def check(function: Callable[..., object], *inputs: object) -> list[Program]:
     torch.compiler.reset()
     programs: list[Program] = []
     expected = function(*inputs)
-    options = {"on_program": programs.append}
+    options = {"on_program": programs.append, "codegen": CODEGEN}
     actual = torch.compile(function, backend="loops", options=options, fullgraph=True)(*inputs)
     torch.testing.assert_close(actual, expected, equal_nan=True)
     return programs
@@ -93,6 +95,7 @@ def test_reductions() -> None:
     with_nan = torch.randn(4, 70)
     with_nan[1, 50] = torch.nan
     check(lambda x: (x.amax(1), x.amin(0), x.argmax(1), x.sum()), with_nan)
+    check(lambda x: (x.softmax(1), x.argmax(1), x.var(1), x.amax(1)), torch.randn(2, 9000))
 
 
 def test_views_and_indexing() -> None:
@@ -150,6 +153,7 @@ def test_scatters() -> None:
 
 def test_index_out_of_range_raises() -> None:
     table, index = torch.randn(4, 3), torch.tensor([0, 9])
-    compiled = torch.compile(lambda t, i: t[i] * 2, backend="loops")
+    options = {"codegen": CODEGEN}
+    compiled = torch.compile(lambda t, i: t[i] * 2, backend="loops", options=options)
     with pytest.raises(IndexError, match="out of range"):
         compiled(table, index)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from fullgraph.compiler.lowering.fusion import Kernel, Member
+from fullgraph.compiler.lowering.fusion.kernels import Kernel, Member
 from fullgraph.compiler.lowering.ir import (
     Buffer,
     Expression,
@@ -164,3 +164,15 @@ def runs_along_outer(nest: Nest) -> bool:
         if offset.has(inner):
             votes += (offset.coeff(outer) == 1) - (offset.coeff(inner) == 1)
     return votes > 0
+
+
+def find_levels(nest: Nest) -> dict[str, int]:
+    """Return the level of each member: how many loops over the inner dims must end before it."""
+    levels: dict[str, int] = {}
+    phase = {one.member.name: one.member.phase for one in nest.statements}
+    for statement in nest.statements:
+        reads = [name for name in statement.member.loop.reads if name in levels]
+        levels[statement.member.name] = max(
+            (levels[name] + (phase[name] == "reduction") for name in reads), default=0
+        )
+    return levels

@@ -1,0 +1,47 @@
+"""Load Triton kernels: their source is kept on disk, where Triton reads it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.lowering.codegen import KernelSource, cache_folder
+
+HEADER = """\
+import triton
+import triton.language as tl
+
+from fullgraph.compiler.lowering.triton import device
+"""
+
+
+def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., None]]:
+    """Return the functions that launch kernels, by the kernels' names."""
+    wanted = {source.name: source for source in sources}
+    if not wanted:
+        return {}
+    if importlib.util.find_spec("triton") is None:
+        raise FullgraphError("backend `loops` needs Triton for CUDA tensors: pip install triton")
+    text = module_text(wanted.values())
+    name = f"kernels_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    path = cache_folder() / "loops" / "triton" / f"{name}.py"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, part = tempfile.mkstemp(dir=path.parent)
+        with open(descriptor, "w") as file:
+            file.write(text)
+        os.replace(part, path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return {name: getattr(module, f"launch_{name}") for name in wanted}
+
+
+def module_text(sources: Iterable[KernelSource]) -> str:
+    """Return the text of a module with kernels and the functions that launch them."""
+    return "\n\n".join([HEADER, *(source.text for source in sources)])

@@ -1,0 +1,102 @@
+"""Reductions in Triton: how a tile of values is accumulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from fullgraph.compiler.lowering.ir import Loop
+from fullgraph.compiler.lowering.triton.scalars import compute_type
+
+_SIGNS = {"max": ">", "argmax": ">", "min": "<", "argmin": "<"}
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """Triton text of one reduction: a tile before the loop, one step, and the result."""
+
+    kind: str
+    dtype: torch.dtype
+
+    @property
+    def _keeps_position(self) -> bool:
+        return self.kind in ("argmax", "argmin")
+
+    @property
+    def _type(self) -> str:
+        return "tl.int32" if self.kind in ("any", "all") else compute_type(self.dtype)
+
+    @property
+    def _initial(self) -> str:
+        """First value of each element."""
+        if self.kind in ("sum", "any"):
+            return "0"
+        if self.kind in ("prod", "all"):
+            return "1"
+        is_max = _SIGNS[self.kind] == ">"
+        if self.dtype.is_floating_point:
+            return f'float("{"-" if is_max else ""}inf")'
+        if self.dtype == torch.bool:
+            return str(not is_max)
+        limits = torch.iinfo(self.dtype)
+        return str(limits.min if is_max else limits.max)
+
+    def declare(self, name: str) -> list[str]:
+        """Return the statements before the loop."""
+        lines = [f"{name} = tl.full([XBLOCK, RBLOCK], {self._initial}, {self._type})"]
+        if self._keeps_position:
+            lines.append(f"{name}_at = tl.full([XBLOCK, RBLOCK], 0, tl.int64) + lanes")
+        return lines
+
+    def step(self, name: str, value: str, position: str) -> list[str]:
+        """Return the statements that accumulate a tile; `position` is where each element is."""
+        inside = "in_x & in_r"
+        if self.kind in ("any", "all"):
+            sign = "|" if self.kind == "any" else "&"
+            return [f"{name} = tl.where({inside}, {name} {sign} {value}.to(tl.int32), {name})"]
+        if self.kind in ("sum", "prod"):
+            sign = "+" if self.kind == "sum" else "*"
+            return [f"{name} = tl.where({inside}, {name} {sign} {value}, {name})"]
+        better = f"({value} {_SIGNS[self.kind]} {name})"
+        if self.dtype.is_floating_point:
+            first = f" & ({name} == {name})" if self._keeps_position else ""
+            better = f"({better} | (({value} != {value}){first}))"
+        lines = [f"{name}_new = {inside} & {better}"]
+        if self._keeps_position:
+            lines.append(f"{name}_at = tl.where({name}_new, {position}, {name}_at)")
+        return [*lines, f"{name} = tl.where({name}_new, {value}, {name})"]
+
+    def result(self, name: str) -> list[str]:
+        """Return the statements that leave the result, a column, in the variable `name`."""
+        if self.kind in ("sum", "any", "all"):
+            function = {"sum": "sum", "any": "max", "all": "min"}[self.kind]
+            text = f"tl.{function}({name}, 1)[:, None]"
+            return [f"{name} = {text}" if self.kind == "sum" else f"{name} = {text} != 0"]
+        if self.kind == "prod":
+            return [f"{name} = tl.reduce({name}, 1, device.multiply)[:, None]"]
+        function = "max" if _SIGNS[self.kind] == ">" else "min"
+        lines = []
+        best = name
+        if self.dtype.is_floating_point:
+            lines += [
+                f"{name}_nan = {name} != {name}",
+                f"{name}_any = tl.max({name}_nan.to(tl.int32), 1)[:, None] != 0",
+            ]
+            best = f"tl.where({name}_nan, {self._initial}, {name})"
+        lines.append(f"{name}_best = tl.{function}({best}, 1)[:, None]")
+        if not self._keeps_position:
+            if self.dtype.is_floating_point:
+                return [*lines, f'{name} = tl.where({name}_any, float("nan"), {name}_best)']
+            return [*lines, f"{name} = {name}_best"]
+        chosen = f"{name} == {name}_best"
+        if self.dtype.is_floating_point:
+            chosen = f"tl.where({name}_any, {name}_nan, {chosen})"
+        last = torch.iinfo(torch.int64).max
+        return [*lines, f"{name} = tl.min(tl.where({chosen}, {name}_at, {last}), 1)[:, None]"]
+
+
+def make_accumulator(loop: Loop) -> Accumulator:
+    """Return how a loop's reduction is accumulated."""
+    assert loop.reduction is not None
+    return Accumulator(loop.reduction, loop.body.dtype)

@@ -1,0 +1,130 @@
+"""Scalar operators and index arithmetic as Triton text."""
+
+from __future__ import annotations
+
+import math
+
+import sympy
+import torch
+
+from fullgraph.compiler.lowering.ir import FloorDiv, Mod
+
+TYPES = {
+    torch.float32: "tl.float32",
+    torch.float64: "tl.float64",
+    torch.bfloat16: "tl.bfloat16",
+    torch.float16: "tl.float16",
+    torch.bool: "tl.int1",
+    torch.int64: "tl.int64",
+    torch.int32: "tl.int32",
+    torch.int16: "tl.int16",
+    torch.int8: "tl.int8",
+    torch.uint8: "tl.uint8",
+}
+"""Triton's type of each dtype."""
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+_OF_LANGUAGE = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil")
+"""Operators that Triton's language has; the others of floating-point numbers are libdevice's."""
+_OF_LIBDEVICE = {"round": "rint"}
+_OF_DEVICE = (
+    "maximum", "minimum", "sign", "floordiv", "truncdiv", "remainder", "shl", "shr", "signbit",
+)  # fmt: skip
+"""Operators that `triton.device` has as functions."""
+
+
+def compute_type(dtype: torch.dtype) -> str:
+    """Return the type in which values of a dtype are computed."""
+    return "tl.float32" if dtype in (torch.bfloat16, torch.float16) else TYPES[dtype]
+
+
+def convert(value: str, source: torch.dtype, target: torch.dtype) -> str:
+    """Return a value converted to another dtype."""
+    if target == torch.bool:
+        return f"({value} != 0)"
+    if target in (torch.bfloat16, torch.float16):
+        return f"device.to_{str(target).removeprefix('torch.')}({value}.to(tl.float32))"
+    if source.is_floating_point and target == torch.uint8:
+        return f"{value}.to(tl.int64).to(tl.uint8)"
+    return f"{value}.to({TYPES[target]})"
+
+
+def number_text(value: float, dtype: torch.dtype) -> str:
+    """Return a Python number as a tile of one element."""
+    is_finite = not dtype.is_floating_point or math.isfinite(value)
+    text = repr(value) if is_finite else f'float("{value}")'
+    return f"tl.full([1], {text}, {compute_type(dtype)})"
+
+
+def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: torch.dtype) -> str:
+    """Return a scalar operator applied to values of the dtype `source`."""
+    first, is_float, is_bool = args[0], source.is_floating_point, source == torch.bool
+    if operator == "cast":
+        return convert(first, source, dtype)
+    if operator == "where":
+        return f"tl.where({', '.join(args)})"
+    if is_bool and operator not in ("and", "or", "xor", "not"):  # True is -1 as a number of one bit
+        args = [f"{arg}.to(tl.int32)" for arg in args]
+        return convert(operator_text(operator, args, torch.int32, torch.int32), source, dtype)
+    if operator in _INFIX:
+        return f"{first} {_INFIX[operator]} {args[1]}"
+    if operator == "neg":
+        return f"-{first}"
+    if operator == "not":
+        return f"{first} == 0" if is_bool else f"~{first}"
+    if operator == "abs":
+        return f"tl.abs({first})"
+    if operator == "isnan":
+        return f"{first} != {first}"
+    if operator == "isinf":
+        return f'tl.abs({first}) == float("inf")'
+    if operator in ("sigmoid", "reciprocal"):
+        return f"1 / (1 + tl.exp(-{first}))" if operator == "sigmoid" else f"1 / {first}"
+    if operator in ("floor", "ceil", "trunc", "round") and not is_float:
+        return first
+    if operator in ("fmod", "pow") and not is_float:
+        return f"device.integer_{operator}({', '.join(args)})"
+    if operator in _OF_DEVICE:
+        kind = "float_" if is_float and operator in ("floordiv", "truncdiv", "remainder") else ""
+        return f"device.{kind}{operator}({', '.join(args)})"
+    if operator in _OF_LANGUAGE:
+        return f"tl.{operator}({first})"
+    return f"device.libdevice.{_OF_LIBDEVICE.get(operator, operator)}({', '.join(args)})"
+
+
+def index_text(value: sympy.Expr, names: dict[sympy.Symbol, str]) -> str:
+    """Return index arithmetic as a Triton expression."""
+    if isinstance(value, sympy.Symbol):
+        return names[value]
+    if value.is_Integer:
+        return str(int(value))
+    args = [index_text(arg, names) for arg in value.args]
+    kind = type(value).__name__
+    if isinstance(value, sympy.Add):
+        return f"({' + '.join(args)})"
+    if isinstance(value, sympy.Mul):
+        return f"({' * '.join(args)})"
+    if isinstance(value, FloorDiv) or kind in ("FloorDiv", "CleanDiv"):
+        return _quotient_text("floordiv", "//", value, args)
+    if isinstance(value, Mod) or kind in ("PythonMod", "Mod"):
+        return _quotient_text("remainder", "%", value, args)
+    if kind in ("Max", "Min"):
+        text, name = args[0], "maximum" if kind == "Max" else "minimum"
+        for other in args[1:]:
+            text = f"tl.{name}({text}, {other})"
+        return text
+    if isinstance(value, sympy.Pow) and value.exp.is_Integer and 0 < value.exp <= 8:
+        return f"({' * '.join([args[0]] * int(value.exp))})"
+    if kind == "ModularIndexing":
+        return f"({args[0]} // {args[1]} % {args[2]})"
+    raise NotImplementedError(f"index arithmetic with {kind}")
+
+
+def _quotient_text(function: str, sign: str, value: sympy.Expr, args: list[str]) -> str:
+    """Return a quotient or remainder: Triton's rounds to zero, and the dividend may be negative."""
+    numbers = value.args[0].atoms(sympy.Integer, sympy.Rational)
+    if any(number.is_negative for number in numbers):
+        return f"device.{function}({', '.join(args)})"
+    return f"({f' {sign} '.join(args)})"
