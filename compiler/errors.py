@@ -1,4 +1,4 @@
-"""The exception for bad input."""
+"""The exception for bad input, and the one of a backend that does not have an operator."""
 
 
 class FullgraphError(Exception):
@@ -11,3 +11,7 @@ class FullgraphError(Exception):
     def __init__(self, message: str, *, partial: object = None) -> None:
         super().__init__(message)
         self.partial = partial
+
+
+class UnsupportedOperator(FullgraphError):
+    """A graph has an operator that a stage of the backend `loops` does not have."""

@@ -1,4 +1,4 @@
-"""The ladder of compile depths from eager to Inductor, and the other backends beside it."""
+"""The ladder of compile depths from eager to Inductor, and the backends beside it."""
 
 from __future__ import annotations
 
@@ -47,6 +47,10 @@ RUNGS = (
     Rung("inductor", "inductor", "Inductor: lowering, fusion, generated kernels"),
 )
 """From the fewest stages to the most."""
+LOOPS = Rung(
+    "loops", "loops", "beside Inductor: our own decompositions, partitioner, fusion, kernels"
+)
+"""The side rung: it follows on AOTAutograd, and shares no later stage with Inductor."""
 
 
 def ladder(
@@ -57,18 +61,19 @@ def ladder(
 ) -> tuple[Rung, ...]:
     """Return the rungs up to `backend`, eager first; a mode or options add one more rung on top.
 
-    Any registered backend or callable can be the top rung. It follows on the rung of Dynamo; a
-    backend whose name begins with "aot_" follows on the rung of AOTAutograd. Raises FullgraphError
-    for an unknown name.
+    Any registered backend or callable can be the top rung. It follows on the rung of Dynamo;
+    `loops` and a backend whose name begins with "aot_" follow on the rung of AOTAutograd. Raises
+    FullgraphError for an unknown name.
     """
     resolved = resolve_backend(backend)
     known = [rung.backend for rung in RUNGS]
     if resolved in known:
         rungs = RUNGS[: known.index(resolved) + 1]
     else:
-        above_aot = isinstance(resolved, str) and resolved.startswith("aot_")
         name = resolved if isinstance(resolved, str) else getattr(resolved, "__name__", "backend")
-        rungs = (*RUNGS[: 3 if above_aot else 2], Rung(name, resolved, f"the backend {name}"))
+        below = RUNGS[: 3 if follows_autograd(resolved) else 2]
+        top = Rung(name, resolved, f"the backend {name}")
+        rungs = (*below, LOOPS if resolved == LOOPS.backend else top)
     if mode is None and not options:
         return rungs
     top = rungs[-1]
@@ -79,9 +84,22 @@ def ladder(
     )
 
 
+def follows_autograd(backend: Backend) -> bool:
+    """Return whether a backend that is not in `RUNGS` follows on the rung of AOTAutograd."""
+    return isinstance(backend, str) and (backend.startswith("aot_") or backend == LOOPS.backend)
+
+
+def find_side_rung() -> Rung | None:
+    """Return the rung `loops`; None if there is no C++ compiler to build its kernels."""
+    from fullgraph.compiler.lowering.cpp import has_compiler
+
+    _register_loops()
+    return LOOPS if has_compiler() else None
+
+
 def list_backends() -> tuple[tuple[str, str], ...]:
     """Return (name, purpose) for each registered backend; those on the ladder come first."""
-    known = {rung.backend: rung.adds for rung in RUNGS if isinstance(rung.backend, str)}
+    known = {rung.backend: rung.adds for rung in (*RUNGS, LOOPS) if isinstance(rung.backend, str)}
     others = sorted(set(torch.compiler.list_backends(exclude_tags=None)) - set(known))
     return (*known.items(), *((name, _first_sentence(name)) for name in others))
 
@@ -101,10 +119,17 @@ def resolve_backend(backend: Backend) -> Backend:
         )
     if backend == "dynamo":
         return "eager"
+    if backend == LOOPS.backend:
+        _register_loops()
     names = [name for name, _ in list_backends()]
     if backend in names:
         return backend
     raise FullgraphError(f"There is no backend named {backend!r}; there are {', '.join(names)}.")
+
+
+def _register_loops() -> None:
+    """Register the backend `loops`, which torch finds only where this package is installed."""
+    import fullgraph.compiler.lowering.backend  # noqa: F401
 
 
 def _first_sentence(name: str) -> str:

@@ -17,7 +17,14 @@ from fullgraph.compiler.display import Table, View, mimebundle
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.fallback.graph_check import GraphFn
 from fullgraph.compiler.fallback.graph_trial import GraphTrial, example_inputs
-from fullgraph.compiler.ladder import Backend, CompileOptions, Rung, ladder
+from fullgraph.compiler.ladder import (
+    LOOPS,
+    Backend,
+    CompileOptions,
+    Rung,
+    find_side_rung,
+    ladder,
+)
 from fullgraph.compiler.private import (
     copy_graph_module,
     current_compile_id,
@@ -52,8 +59,9 @@ def compile(
     Before a graph is used, it is compiled and run on copies of its inputs, and its outputs,
     gradients and mutations are compared with those of eager. If a fork is safe, this runs in a
     forked child with a limit of `seconds`. A graph that raises, crashes, hangs or differs is
-    compiled by the next lower rung of the ladder, and finally runs in eager; the other graphs keep
-    their rung. `log` receives one message for each such graph (default: a warning of the logger
+    compiled by the next lower rung, and finally runs in eager; the other graphs keep their rung.
+    Next after Inductor is our own backend `loops`, if there is a C++ compiler, then the rest of the
+    ladder. `log` receives one message for each such graph (default: a warning of the logger
     "fullgraph"), and `report` lists all graphs. With `check_strides`, an output with other strides
     than in eager also counts as different; Inductor mostly keeps strides.
 
@@ -183,8 +191,9 @@ class CheckedBackend:
         advice: str,
     ) -> None:
         self.graphs: list[ReportedGraph] = []
-        rungs = ladder(backend, mode=None if mode == "default" else mode, options=options)
-        self._rungs = [rung for rung in reversed(rungs) if rung.backend not in (None, "eager")]
+        self._rungs = _descend(
+            ladder(backend, mode=None if mode == "default" else mode, options=options)
+        )
         self._compilers = [
             resolve_backend(
                 rung.backend or "eager", mode=rung.mode, options=rung.options, dynamic=dynamic
@@ -256,7 +265,7 @@ class CheckedBackend:
 
     def _draws_as_eager(self, rung: Rung) -> bool:
         """Return whether the rung draws the same random numbers as eager."""
-        if rung.name == "aot_eager":
+        if rung.name in ("aot_eager", LOOPS.name):
             return True
         return rung.backend == "inductor" and draws_eager_random_numbers(rung.options)
 
@@ -331,6 +340,17 @@ class CheckedBackend:
         if message not in self._logged:
             self._logged.add(message)
             self._log(message)
+
+
+def _descend(rungs: Sequence[Rung]) -> list[Rung]:
+    """Return the compiling rungs in the order in which a graph is tried: highest first.
+
+    `loops` follows on Inductor's, if it can build kernels.
+    """
+    highest_first = [rung for rung in reversed(rungs) if rung.backend not in (None, "eager")]
+    inductor = [rung for rung in highest_first if rung.needs_inductor]
+    side = find_side_rung() if inductor else None
+    return [*inductor, *filter(None, [side]), *highest_first[len(inductor) :]]
 
 
 def _describe_graph(module: torch.fx.GraphModule) -> ReportedGraph:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import torch
 
+from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.fallback.input_copies import copy_inputs
 from fullgraph.compiler.isolation import has_drawn_random_numbers, random_states, set_random_states
 from fullgraph.compiler.numerics import Mismatch, count_mismatches, find_mismatch, is_pointwise
@@ -85,7 +86,12 @@ def check_graph(
 
 
 def describe_raised(error: BaseException) -> str:
-    """Return "raises RuntimeError: …" with the first line of the error's message."""
+    """Return "raises RuntimeError: …" with the first line of the error's message.
+
+    For an operator that the backend `loops` does not have, return "refuses the graph: …".
+    """
+    if isinstance(error, UnsupportedOperator):
+        return f"refuses the graph: {str(error).partition(': ')[2]}"
     return describe_error(type(error).__qualname__, str(error))
 
 

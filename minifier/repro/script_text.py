@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fullgraph.compiler.ladder import RUNGS
+from fullgraph.compiler.ladder import RUNGS, follows_autograd
 
 _BACKEND = re.compile(r'(?<=backend=")\w+(?=")')
 """Matches the name of the backend in a script."""
@@ -30,12 +30,12 @@ def backend_of(text: str) -> str | None:
 def backend_below(backend: str) -> str | None:
     """Return the backend one rung below: "eager" for "aot_eager"; None for "eager".
 
-    A repro script must pass with it. For a backend that is no rung: "eager", or "aot_eager" if its
-    name begins with "aot_".
+    A repro script must pass with it. For a backend that is no rung: "eager", or "aot_eager" if it
+    follows on AOTAutograd, as `loops` does.
     """
     names = [rung.backend for rung in RUNGS]
     if backend not in names:
-        return "aot_eager" if backend.startswith("aot_") else "eager"
+        return "aot_eager" if follows_autograd(backend) else "eager"
     found = names[names.index(backend) - 1]
     return found if isinstance(found, str) else None
 

@@ -26,6 +26,23 @@ pytestmark = pytest.mark.compiles
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FULLGRAPH_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        yield
+
+
+@torch.library.custom_op("fullgraph_tests::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@twice.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
 def breaking(change: Callable[[torch.fx.GraphModule, tuple[Any, ...]], Any]) -> Backend:
     """A backend whose graphs with a relu run `change(graph, inputs)`."""
 
@@ -93,7 +110,7 @@ def test_only_the_graph_that_inductor_gets_wrong_goes_down(bug: str) -> None:
         got = train(compiled, mine)
     expected = train(theirs, theirs)
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(expected, got, strict=True))
-    assert [g.rung for g in report(compiled)] == ["aot_eager_decomp_partition", "inductor"]
+    assert [g.rung for g in report(compiled)] == ["loops", "inductor"]
     assert len(said) == 1 and "inductor" in said[0] and "fullgraph.minify(" in said[0]
 
 
@@ -103,7 +120,28 @@ def test_a_zero_tensor_that_kills_the_kernel_does_not_kill_the_process() -> None
     compiled = compile(lambda t: t.exp(), log=silent)
     assert torch.equal(compiled(zero), torch.ones(3))
     (graph,) = report(compiled)
-    assert graph.rung == "aot_eager_decomp_partition" and "SIGSEGV" in graph.reasons[0]
+    assert graph.rung == "loops" and "SIGSEGV" in graph.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "function, compiler, reason",
+    [
+        (lambda x: twice(torch.relu(x)), "g++", "loops refuses the graph: the operator fullgraph"),
+        (lambda x: torch.relu(x), "no-such-compiler", "inductor "),
+    ],
+    ids=["an operator that loops does not have", "no compiler"],
+)
+def test_what_loops_cannot_compile_goes_on_down(
+    monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], compiler: str, reason: str
+) -> None:
+    import torch._inductor.config as config
+
+    monkeypatch.setenv("CXX", compiler)
+    with config.patch({"cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}):
+        compiled = compile(function, log=silent)
+        assert torch.equal(compiled(torch.ones(3)), function(torch.ones(3)))
+    (graph,) = report(compiled)
+    assert graph.rung == "aot_eager_decomp_partition" and graph.reasons[-1].startswith(reason)
 
 
 def relu(x: torch.Tensor) -> torch.Tensor:
@@ -313,7 +351,7 @@ def test_where_no_fork_is_safe_inductors_graphs_go_down_too(process_group: None,
         got = train(compiled, mine)
     expected = train(theirs, theirs)
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(expected, got, strict=True))
-    assert [g.rung for g in report(compiled)] == ["aot_eager_decomp_partition", "inductor"]
+    assert [g.rung for g in report(compiled)] == ["loops", "inductor"]
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", breaking(fail), breaking(wrong_type)])

@@ -58,12 +58,22 @@ def _toolchain_digest(prelude: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
+def has_compiler() -> bool:
+    """Return whether there is a C++ compiler: `CXX`, or g++."""
+    return shutil.which(_compiler_name()) is not None
+
+
 def _find_compiler() -> str:
-    compiler = os.environ.get("CXX") or "g++"
-    found = shutil.which(compiler)
+    found = shutil.which(_compiler_name())
     if found is None:
-        raise FullgraphError(f"backend `loops` needs a C++ compiler: {compiler!r} was not found")
+        raise FullgraphError(
+            f"backend `loops` needs a C++ compiler: {_compiler_name()!r} was not found"
+        )
     return found
+
+
+def _compiler_name() -> str:
+    return os.environ.get("CXX") or "g++"
 
 
 def _instruction_set() -> str:

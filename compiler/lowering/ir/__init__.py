@@ -42,7 +42,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     views_in,
 )
 from fullgraph.compiler.lowering.ir.operators import HEAVY, OPERATORS
-from fullgraph.compiler.lowering.ir.trace import GENERATED, UnsupportedOperator, trace_loops
+from fullgraph.compiler.lowering.ir.trace import GENERATED, trace_loops
 
 __all__ = [
     "GENERATED",
@@ -65,7 +65,6 @@ __all__ = [
     "ReductionKind",
     "Sizes",
     "Step",
-    "UnsupportedOperator",
     "Update",
     "View",
     "children_of",

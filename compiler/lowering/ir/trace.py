@@ -10,7 +10,7 @@ from typing import cast
 import sympy
 import torch
 
-from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.ir.builder import (
     Call,
     GraphBuilder,
@@ -44,10 +44,6 @@ DTYPES = frozenset(
 """Dtypes that loops compute with."""
 _PRIM_NAMES = {"inp": "self", "a": "self", "dims": "dim"}
 """Names of arguments that torch's prims have, and those that ATen's operators have for them."""
-
-
-class UnsupportedOperator(FullgraphError):
-    """A graph has an operator that a stage of the backend does not have."""
 
 
 def trace_loops(module: torch.fx.GraphModule) -> LoopGraph:
@@ -103,6 +99,8 @@ class _Tracer:
         if isinstance(value, torch.Tensor):
             self._check_tensor(node, value)
             strides = tuple(expression_of(stride) for stride in value.stride())
+            if value.is_neg():
+                raise _refuse(node, "a graph input", "has its negative bit set")
             view = self._builder.add_buffer(node.name, sizes_of(value), value.dtype, strides)
             self._values[node] = view
             self._inputs.append(view.buffer)

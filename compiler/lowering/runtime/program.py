@@ -149,6 +149,7 @@ class _SourceWriter:
         for one in self._graph.inputs:
             if not isinstance(one, str):
                 continue
+            self._lines.append(f"if {one}._is_zerotensor(): {one} = {one}.clone()")  # no memory
             self._bind_sizes(self._graph.buffers[one])
         for one in self._graph.inputs:
             if isinstance(one, str) and one.startswith("tangents"):

@@ -129,3 +129,11 @@ def test_unsupported_operator_is_refused_by_name() -> None:
     bits = torch.compile(lambda x: x.view(torch.int32) + 1, backend="loops")
     with pytest.raises(Exception, match=r"aten.view.dtype is not lowered"):
         bits(torch.randn(3))
+
+
+def test_inputs_without_plain_memory() -> None:
+    compiled = torch.compile(lambda x: x.exp() + 1, backend="loops")
+    assert compiled(torch._efficientzerotensor((3,))).tolist() == [2.0] * 3
+    negative = torch.complex(torch.ones(3), torch.ones(3)).conj().imag
+    with pytest.raises(Exception, match="negative bit"):
+        compiled(negative)
