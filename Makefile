@@ -45,6 +45,7 @@ docs: $(READY)
 	@$(BIN)/python docs/api.py
 	@$(BIN)/python docs/operators.py
 	@$(BIN)/python docs/constructs.py
+	@$(BIN)/python docs/lowering.py
 
 $(READY): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)

@@ -26,7 +26,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -201,7 +201,7 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=240, metavar="S", help="for one model")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     options = parser.parse_args()
-    keys = [key for key in (*ENTRIES, *_breaking()) if options.only in key]
+    keys = [key for key in (*_breaking(), *ENTRIES) if options.only in key]
     path = RESULTS / f"fix-{version('torch')}.jsonl"
     path.parent.mkdir(exist_ok=True)
     if options.fresh:
@@ -214,7 +214,7 @@ def main() -> int:
             if not row["crash"]:  # a crash is asked again
                 rows[row["key"]] = row
     server, start = Server(options.timeout), monotonic()
-    with path.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
+    with path.open("a") as file, ThreadPoolExecutor(options.jobs) as pool, closing(server):
         left = {
             pool.submit(server.ask, partial(fixed, inductor=key in ZOO), key): key
             for key in keys

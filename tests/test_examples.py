@@ -1,4 +1,4 @@
-"""What the examples say of themselves is so; the golden data has the causes of the others."""
+"""What examples and pages say is so; the golden data has the causes of the other examples."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -102,3 +103,8 @@ def test_two_ranks_report_their_own_breaks_and_do_not_wait_for_each_other() -> N
         '  line 36: print("mean", x.mean())',
         "  line 40: total > 100",
     ]
+
+
+def test_the_page_of_stages_is_up_to_date() -> None:
+    script = Path(__file__).parents[1] / "docs/lowering.py"
+    subprocess.run([sys.executable, str(script), "--check"], check=True, timeout=200)

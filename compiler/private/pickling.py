@@ -7,7 +7,9 @@ import functools
 import importlib
 import io
 import operator
+import os
 import sys
+import threading
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +28,9 @@ from fullgraph.compiler.private.pickled_graphs import graph_parts, rebuild_graph
 from fullgraph.compiler.private.tensors import compute_from_leaf, zero_tensor_like
 
 _PROTOCOL = 5
+_registering = threading.RLock()
+"""Held while modules are registered with cloudpickle, of which there is one registry."""
+os.register_at_fork(after_in_child=_registering._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def serialize(thing: object) -> bytes:
@@ -319,19 +324,20 @@ def _import_attribute(module: str, name: str) -> object:
 @contextlib.contextmanager
 def _pickle_by_value() -> Iterator[None]:
     """Pickle by value the functions and classes of modules that no other process can import."""
-    known = cloudpickle.list_registry_pickle_by_value()
-    strays = [
-        module
-        for module in _loaded_modules()
-        if module.__name__ not in known and not _importable(module)
-    ]
-    for module in strays:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
+    with _registering:
+        known = cloudpickle.list_registry_pickle_by_value()
+        strays = [
+            module
+            for module in _loaded_modules()
+            if module.__name__ not in known and not _importable(module)
+        ]
         for module in strays:
-            cloudpickle.unregister_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            for module in strays:
+                cloudpickle.unregister_pickle_by_value(module)
 
 
 def _loaded_modules() -> list[types.ModuleType]:

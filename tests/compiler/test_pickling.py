@@ -181,6 +181,34 @@ def test_functions_that_nobody_could_import_come_along(tmp_path):
     assert subprocess.check_output(command, text=True, timeout=100) == "3 50\n"
 
 
+class Reduced:
+    """Calls a function while it is pickled."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def __reduce__(self):
+        self.call()
+        return int, ()
+
+
+def test_two_threads_may_serialize_at_once():
+    module = sys.modules["stray"] = types.ModuleType("stray")
+    exec("class Stray:\n    size = 3", vars(module))
+    is_second_inside, is_first_done, data = threading.Event(), threading.Event(), []
+
+    def serialize_second():
+        waiting = Reduced(lambda: is_second_inside.set() or is_first_done.wait(5))
+        data.append(serialize((waiting, module.Stray())))
+
+    second = threading.Thread(target=serialize_second)
+    serialize(Reduced(lambda: second.start() or is_second_inside.wait(0.5)))
+    is_first_done.set()
+    second.join()
+    del sys.modules["stray"]
+    assert deserialize(data[0])[1].size == 3
+
+
 def test_a_function_keeps_the_file_of_its_source():
     def outer(x):
         return [t + 1 for t in x]
