@@ -155,6 +155,7 @@ def _refusal(error: BaseException | None) -> str:
 
 
 def _first_line(error: BaseException) -> str:
+    error = getattr(error, "inner_exception", error)
     return next((line for line in str(error).splitlines() if line.strip()), "")
 
 

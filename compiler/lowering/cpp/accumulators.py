@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from fullgraph.compiler.lowering.cpp.scalars import compute_type
-from fullgraph.compiler.lowering.ir import Loop, ReductionKind, product
+from fullgraph.compiler.lowering.ir import Loop, ReductionKind, ScanKind, product
 
 LONG_SUM = 1 << 14
 """Elements from which a sum of float32 is accumulated in float64."""
@@ -28,7 +30,7 @@ class Accumulator:
     a position.
     """
 
-    kind: ReductionKind
+    kind: ReductionKind | ScanKind
     type: str
     initial: str
 
@@ -78,11 +80,39 @@ class Accumulator:
         return f"{name}{lane}"
 
 
+@dataclass(frozen=True)
+class ScanAccumulator(Accumulator):
+    """C++ text of a scan: the loop runs in order, and a step's result is one element."""
+
+    @property
+    def clause(self) -> None:
+        """No clause: OpenMP does not reorder the loop."""
+        return None
+
+    def step(self, name: str, lane: str, value: str, position: str) -> str:
+        """Return the statement that accumulates a value; of equal ones, the last counts."""
+        one = f"{name}{lane}"
+        if self.kind in ("sum", "prod"):
+            return f"{one} {'+' if self.kind == 'sum' else '*'}= {value};"
+        if self.kind == "logsumexp":
+            return f"{one} = special::log_add_exp({value}, {one});"
+        sign = ">=" if self.kind in ("max", "argmax") else "<="
+        place = f"{name}_at{lane} = {position};"
+        return f"if ({value} {sign} {one} || {value} != {value}) {{ {one} = {value}; {place} }}"
+
+    def result(self, name: str, lane: str) -> str:
+        """Return the element after a step."""
+        return f"{name}_at{lane}" if self.kind in ("argmax", "argmin") else f"{name}{lane}"
+
+
 def make_accumulator(loop: Loop) -> Accumulator:
     """Return how a loop's reduction is accumulated."""
-    kind, dtype = loop.reduction, loop.body.dtype
-    assert kind is not None
+    dtype = loop.body.dtype
     type_ = compute_type(dtype)
+    if loop.scan:
+        return _make_scan_accumulator(loop.scan.kind, dtype)
+    kind = loop.reduction
+    assert kind is not None
     if kind in ("any", "all"):
         return Accumulator(kind, "int32_t", "0" if kind == "any" else "1")
     if kind == "prod":
@@ -91,7 +121,21 @@ def make_accumulator(loop: Loop) -> Accumulator:
         count = product(loop.reduced)
         is_long = not count.is_Integer or int(count) > LONG_SUM
         return Accumulator(kind, "double" if type_ == "float" and is_long else type_, "0")
+    return Accumulator(kind, type_, _worst(kind, type_))
+
+
+def _make_scan_accumulator(kind: ScanKind, dtype: torch.dtype) -> ScanAccumulator:
+    """Return how a scan accumulates: sums and products of float32 in double, as in eager."""
+    type_ = compute_type(dtype)
+    if kind in ("sum", "prod"):
+        wide = "double" if dtype == torch.float32 else type_
+        return ScanAccumulator(kind, wide, "0" if kind == "sum" else "1")
+    return ScanAccumulator(kind, type_, _worst("max" if kind == "logsumexp" else kind, type_))
+
+
+def _worst(kind: str, type_: str) -> str:
+    """Return the value that every other replaces in a maximum or minimum."""
     is_max = kind in ("max", "argmax")
-    if dtype.is_floating_point:
-        return Accumulator(kind, type_, f"{'-' if is_max else ''}({type_})__builtin_inf()")
-    return Accumulator(kind, type_, _LIMITS[type_][0 if is_max else 1])
+    if type_ in ("float", "double"):
+        return f"{'-' if is_max else ''}({type_})__builtin_inf()"
+    return _LIMITS[type_][0 if is_max else 1]

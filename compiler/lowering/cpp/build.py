@@ -14,6 +14,7 @@ from pathlib import Path
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.lowering.codegen import KernelSource, cache_folder
 from fullgraph.compiler.lowering.cpp.prelude import make_prelude
+from fullgraph.compiler.lowering.cpp.special_functions import SPECIAL_FUNCTIONS
 
 FLAGS = (
     "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
@@ -32,7 +33,7 @@ def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., Non
     if not wanted:
         return {}
     prelude = make_prelude()
-    folder = cache_folder() / _toolchain_digest(prelude)
+    folder = cache_folder() / _toolchain_digest(prelude + SPECIAL_FUNCTIONS)
     missing = [source for name, source in wanted.items() if not (folder / name).exists()]
     _compile(missing, prelude, folder)
     functions = {}
@@ -93,7 +94,9 @@ def _compile(sources: list[KernelSource], prelude: str, folder: Path) -> None:
     running = []
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         for number, unit in enumerate(_split(sources)):
-            text = prelude + "".join(source.text for source in unit)
+            kernels = "".join(source.text for source in unit)
+            special = SPECIAL_FUNCTIONS if "special::" in kernels else ""
+            text = prelude + special + kernels
             target = Path(temporary, f"{number}.so")
             command = [_find_compiler(), *FLAGS, "-o", str(target), *LIBRARIES]
             process = subprocess.Popen(

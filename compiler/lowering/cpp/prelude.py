@@ -37,6 +37,11 @@ INLINE bfloat16 to_bfloat16(float value) {
   uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   return {(uint16_t)(value != value ? 0x7fc0 : rounded)};
 }
+template <typename To, typename From> INLINE To bits_of(From value) {
+  To result;
+  __builtin_memcpy(&result, &value, sizeof(To));
+  return result;
+}
 template <typename T> INLINE T maximum(T a, T b) { return a > b || a != a ? a : b; }
 template <typename T> INLINE T minimum(T a, T b) { return a < b || a != a ? a : b; }
 template <typename T> INLINE T sign(T a) { return (T)((a > 0) - (a < 0)); }

@@ -7,7 +7,7 @@ import math
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.ir import FloorDiv, Mod
+from fullgraph.compiler.lowering.ir import SPECIAL, FloorDiv, Mod
 
 STORAGE = {
     torch.float32: "float",
@@ -85,6 +85,11 @@ def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: to
     a = args[0]
     if operator == "cast":
         return convert(a, source, dtype)
+    if operator == "bitcast":
+        bits = f"bits_of<{STORAGE[dtype]}>(({STORAGE[source]}){store_text(a, source)})"
+        return load_text(bits, dtype)
+    if operator in SPECIAL:
+        return f"({compute_type(dtype)})special::{operator}({', '.join(args)})"
     if operator in _INFIX:
         text = f"{a} {_INFIX[operator]} {args[1]}"
         is_small = compute_type(dtype) in ("int8_t", "uint8_t", "int16_t")

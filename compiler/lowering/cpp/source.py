@@ -245,11 +245,15 @@ class _KernelWriter:
             name = f"a{self._current}_{len(reductions)}"
             lane = "[lane]" if self._along_outer else ""
             writer.lines.append(accumulator.step(name, lane, value, position))
+            if statement.member.phase == "scan":
+                type_ = compute_type(self._buffers[statement.member.name].dtype)
+                self._store(writer, statement, f"({type_}){accumulator.result(name, lane)}")
             reductions.append((statement, accumulator, name))
         self._declare(reductions)
         self._write_loops(writer, reductions)
         for statement, accumulator, name in reductions:
-            self._finish_reduction(statement, accumulator, name)
+            if statement.member.phase == "reduction":
+                self._finish_reduction(statement, accumulator, name)
 
     def _declare(self, reductions: list[tuple[Statement, Accumulator, str]]) -> None:
         for _, one, name in reductions:

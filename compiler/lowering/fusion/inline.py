@@ -135,7 +135,7 @@ def _simplified(one: Expression, ranges: dict[sympy.Symbol, sympy.Expr]) -> Expr
 
 def _is_cheaper_inlined(loop: Loop, readers: list[Loop], graph: LoopGraph) -> bool:
     """Return whether a loop is computed where it is read, by the bytes that this moves."""
-    if loop.reduction or loop.target or not readers:
+    if loop.reduction or loop.target or loop.scan or not readers:
         return False
     parts = list(walk_expressions(loop.body))
     operations = [one.operator for one in parts if isinstance(one, Operation)]

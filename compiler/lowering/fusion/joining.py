@@ -29,9 +29,20 @@ LEAST_OUTER, MOST_SERIAL = 4, 1 << 15
 
 def make_kernel(loop: Loop) -> Kernel:
     """Return a kernel of one loop."""
+    if loop.scan:
+        return _make_scan(loop, loop.scan.dim)
     mapping = dict(_named(variables_of(loop.sizes), variables_of(loop.sizes, "o")))
     phase: Phase = "reduction" if loop.reduction else "outer"
     return Kernel(loop.sizes, loop.reduced, (Member(loop, phase, mapping),))
+
+
+def _make_scan(loop: Loop, dim: int) -> Kernel:
+    """Return a kernel of a scan, whose inner loop is that over the dim."""
+    outer = (*loop.sizes[:dim], *loop.sizes[dim + 1 :])
+    index = list(variables_of(outer, "o"))
+    index.insert(dim, variables_of((loop.sizes[dim],), "r")[0])
+    mapping = dict(_named(variables_of(loop.sizes), tuple(index)))
+    return Kernel(outer, (loop.sizes[dim],), (Member(loop, "scan", mapping),))
 
 
 def _named(names: Sizes, values: Sizes) -> list[tuple[sympy.Symbol, sympy.Expr]]:
@@ -46,6 +57,8 @@ def join(kernel: Kernel, loop: Loop, sizes: dict[str, Sizes]) -> Kernel | None:
     that the same iteration writes.
     """
     if len(kernel.members) >= MAX_MEMBERS or kernel.is_scatter or loop.target:
+        return None
+    if kernel.is_scan or loop.scan:
         return None
     written = {member.name: member for member in kernel.members}
     loads = loads_in(loop.body)

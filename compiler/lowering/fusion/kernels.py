@@ -23,7 +23,7 @@ from fullgraph.compiler.lowering.ir import (
     variables_of,
 )
 
-Phase = Literal["outer", "inner", "reduction"]
+Phase = Literal["outer", "inner", "reduction", "scan"]
 Mapping = dict[sympy.Symbol, sympy.Expr]
 
 
@@ -32,7 +32,7 @@ class Member:
     """A loop of a kernel.
 
     Its phase says where it runs: once an outer iteration, once an inner one, or as a reduction
-    over the inner ones.
+    or a scan over the inner ones.
     """
 
     loop: Loop
@@ -91,6 +91,11 @@ class Kernel:
     def is_scatter(self) -> bool:
         """Whether it writes to computed positions, in order."""
         return self.members[0].loop.target is not None
+
+    @property
+    def is_scan(self) -> bool:
+        """Whether each inner iteration accumulates those before it."""
+        return self.members[0].loop.scan is not None
 
     @property
     def writes(self) -> tuple[str, ...]:

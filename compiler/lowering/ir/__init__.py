@@ -34,6 +34,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     LoopGraph,
     Output,
     ReductionKind,
+    ScanKind,
     Sizes,
     Step,
     Update,
@@ -41,13 +42,14 @@ from fullgraph.compiler.lowering.ir.loops import (
     strides_of,
     views_in,
 )
-from fullgraph.compiler.lowering.ir.operators import HEAVY, OPERATORS
+from fullgraph.compiler.lowering.ir.operators import HEAVY, OPERATORS, SPECIAL
 from fullgraph.compiler.lowering.ir.trace import GENERATED, trace_loops
 
 __all__ = [
     "GENERATED",
     "HEAVY",
     "OPERATORS",
+    "SPECIAL",
     "Buffer",
     "Constant",
     "Expression",
@@ -63,6 +65,7 @@ __all__ = [
     "Output",
     "Ranges",
     "ReductionKind",
+    "ScanKind",
     "Sizes",
     "Step",
     "Update",

@@ -22,6 +22,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     Extern,
     Loop,
     ReductionKind,
+    Scan,
     Sizes,
     Step,
     View,
@@ -58,13 +59,14 @@ class GraphBuilder:
         strides: Sizes | None = None,
         reduction: ReductionKind | None = None,
         reduced: Sizes = (),
+        scan: Scan | None = None,
         dtype: torch.dtype | None = None,
     ) -> View:
         """Add a loop whose `body` is in terms of i0, i1, … and r0, r1, …"""
         view = self.add_buffer(
             name, sizes, dtype or body.dtype, strides or contiguous_strides(sizes)
         )
-        self.steps.append(Loop(view.buffer, sizes, body, reduction, reduced, (name,)))
+        self.steps.append(Loop(view.buffer, sizes, body, reduction, reduced, (name,), scan=scan))
         return view
 
     def add_scatter(

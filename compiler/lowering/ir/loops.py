@@ -19,6 +19,16 @@ from fullgraph.compiler.lowering.ir.index import (
 
 Sizes = tuple[sympy.Expr, ...]
 ReductionKind = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
+ScanKind = Literal["sum", "prod", "max", "min", "argmax", "argmin", "logsumexp"]
+"""The last of equal elements is the position of a maximum or minimum, as in cummax."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Each element of a loop's result accumulates those before it in a dim, and itself."""
+
+    kind: ScanKind
+    dim: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A loop that computes every element of a buffer, by a reduction or one by one.
+    """A loop that computes every element of a buffer: one by one, by a reduction, or by a scan.
 
     The variables of the buffer's dims are i0, i1, …; those of reduced dims are r0, r1, ….
     """
@@ -68,6 +78,7 @@ class Loop:
     """In a scatter, the element that an iteration writes: the loop's sizes are not the buffer's."""
     updates: str | None = None
     """In a scatter, the buffer whose memory the result takes over, with the elements in it."""
+    scan: Scan | None = None
 
     @property
     def loads(self) -> list[Load]:
@@ -89,6 +100,8 @@ class Loop:
     def __str__(self) -> str:
         variables = ", ".join(f"{variable} < {size}" for variable, size in self.ranges.items())
         body = f"{self.reduction} {self.body}" if self.reduction else str(self.body)
+        if self.scan:
+            body = f"{self.scan.kind} along {self.scan.dim} of {body}"
         return f"for {variables}: {self.target or self.name} = {body}"
 
 

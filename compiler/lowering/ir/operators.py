@@ -28,16 +28,34 @@ BINARY = _words(
     """
 )
 """Operators of two numbers of one dtype; the result has the same dtype."""
+SPECIAL_UNARY = _words(
+    """
+    digamma erfinv erfcx ndtri i0 i0e i1 i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1
+    modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1
+    spherical_bessel_j0 airy_ai mantissa exponent
+    """
+)
+SPECIAL_BINARY = _words(
+    """
+    polygamma zeta igamma igammac nextafter gcd chebyshev_polynomial_t chebyshev_polynomial_u
+    chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he
+    laguerre_polynomial_l legendre_polynomial_p
+    """
+)
+"""Special functions, which few graphs have: the generator of Triton kernels lacks them."""
 PREDICATES = _words("eq ne lt le gt ge isnan isinf signbit")
 """Operators whose result is a bool."""
-SPECIAL = _words("cast where masked wrap_index")
-"""`masked(c, x, y)` is `where(c, x, y)` that computes x only where c holds.
+CONTROL = _words("cast where masked wrap_index bitcast")
+"""`bitcast` takes the bits of a number as one of another dtype of the same size.
+
+`masked(c, x, y)` is `where(c, x, y)` that computes x only where c holds.
 
 `wrap_index(i, n)` is position i of n elements; a negative one counts from the end.
 """
 
-OPERATORS = FLOAT_UNARY | UNARY | BINARY | PREDICATES | SPECIAL
-HEAVY = frozenset(FLOAT_UNARY - {"sqrt", "reciprocal", "rsqrt"} | {"pow", "atan2", "hypot"})
+SPECIAL = SPECIAL_UNARY | SPECIAL_BINARY
+OPERATORS = FLOAT_UNARY | UNARY | BINARY | PREDICATES | SPECIAL | CONTROL
+HEAVY = SPECIAL | FLOAT_UNARY - {"sqrt", "reciprocal", "rsqrt"} | {"pow", "atan2", "hypot"}
 """Operators that are dear to compute twice."""
 
 

@@ -36,8 +36,9 @@ def unary(operator: str) -> Lowering:
     """Return the lowering of an operator of one operand, computed in the result's dtype."""
 
     def lower(call: Call) -> View:
+        operand = next(iter(call.arguments.values()))
         return call.pointwise(
-            lambda index: apply(operator, call.element(call["self"], index, call.dtype))
+            lambda index: apply(operator, call.element(operand, index, call.dtype))
         )
 
     return lower

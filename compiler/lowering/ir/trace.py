@@ -28,12 +28,22 @@ from fullgraph.compiler.lowering.ir.loops import (
 )
 from fullgraph.compiler.lowering.ir.pointwise import POINTWISE
 from fullgraph.compiler.lowering.ir.reductions import REDUCTIONS
+from fullgraph.compiler.lowering.ir.scans import SCANS
 from fullgraph.compiler.lowering.ir.scatters import SCATTERS
+from fullgraph.compiler.lowering.ir.special import SPECIAL_FUNCTIONS
 from fullgraph.compiler.lowering.ir.views import VIEWS
 from fullgraph.compiler.lowering.prims import extern_reason
 from fullgraph.compiler.private import expression_of
 
-GENERATED = {**VIEWS, **POINTWISE, **REDUCTIONS, **INDEXING, **SCATTERS}
+GENERATED = {
+    **VIEWS,
+    **POINTWISE,
+    **REDUCTIONS,
+    **INDEXING,
+    **SCATTERS,
+    **SCANS,
+    **SPECIAL_FUNCTIONS,
+}
 """How each operator that is generated is lowered, by its name without namespace and overload."""
 DTYPES = frozenset(
     (

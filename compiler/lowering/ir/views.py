@@ -1,4 +1,4 @@
-"""ATen operators that are views: index arithmetic, no loop."""
+"""ATen operators that are views: index arithmetic, no loop but for bits of another dtype."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fullgraph.compiler.lowering.ir.index import (
     variables_of,
 )
 from fullgraph.compiler.lowering.ir.loops import Sizes, View
+from fullgraph.compiler.lowering.ir.special import lower_bits
 from fullgraph.compiler.private import expression_of
 
 ONE = sympy.Integer(1)
@@ -70,7 +71,7 @@ def _lower_alias(call: Call) -> View:
 
 def _lower_reshape(call: Call) -> View:
     if call.dtype != call.view("self").dtype:
-        raise NotImplementedError("the bits of one dtype as another")
+        return lower_bits(call)
     return reshape(call.view("self"), call.sizes)
 
 

@@ -39,7 +39,13 @@ _CANONICAL: Mapping[CanonicalKind, str] = {
         exp2 expm1 floor isinf isnan lgamma log log10 log1p log2 logical_not neg reciprocal relu
         round rsqrt sigmoid sign signbit sin sinh sqrt tan tanh trunc i0 special_bessel_j0
         special_bessel_j1 special_erfcx special_i0e special_i1 special_i1e special_ndtri
-        special_spherical_bessel_j0 polygamma
+        special_spherical_bessel_j0 special_bessel_y0 special_bessel_y1 special_airy_ai
+        special_modified_bessel_k0 special_modified_bessel_k1
+        special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
+        special_chebyshev_polynomial_t special_chebyshev_polynomial_u
+        special_chebyshev_polynomial_v special_chebyshev_polynomial_w
+        special_hermite_polynomial_h special_hermite_polynomial_he
+        special_laguerre_polynomial_l special_legendre_polynomial_p polygamma
         add.Tensor sub.Tensor mul.Tensor div.Tensor div.Tensor_mode fmod.Tensor fmod.Scalar
         remainder.Tensor remainder.Scalar
         pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar atan2 maximum minimum fmax fmin

@@ -21,6 +21,14 @@ def own_decompositions() -> Mapping[str, Callable[..., object]]:
         f"{name}.Scalar": functools.partial(_with_scalar, name)
         for name in ("add", "sub", "mul", "div")
     }
+    for kind in "tuvw":
+        name = f"special_shifted_chebyshev_polynomial_{kind}.default"
+        table[name] = functools.partial(_shifted_polynomial, name.replace("shifted_", ""))
+    for name in _POLYNOMIALS.split():
+        table |= {
+            f"special_{name}.{which}_scalar": functools.partial(_polynomial, f"special_{name}")
+            for which in "xn"
+        }
     return {**table, **_OWN, **pooling_decompositions(), **resizing_decompositions()}
 
 
@@ -158,6 +166,36 @@ def _embedding(weight: Tensor, index: Tensor, *rest: object) -> Tensor:
     return aten.index.Tensor(weight, [index])
 
 
+_POLYNOMIALS = """
+    chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w
+    shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
+    shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l
+    legendre_polynomial_p
+"""
+
+
+def _polynomial(name: str, x: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """Return a polynomial of a degree, of which one is a number."""
+    known = x if isinstance(x, Tensor) else n
+    assert isinstance(known, Tensor)
+    operands = [
+        one if isinstance(one, Tensor) else aten.full.default([], one, device=known.device)
+        for one in (x, n)
+    ]
+    result: Tensor = getattr(aten, name).default(*operands)
+    return result
+
+
+def _shifted_polynomial(name: str, x: Tensor, n: Tensor) -> Tensor:
+    """Return a polynomial of the operand as a floating-point number, scaled from [0, 1]."""
+    if not x.is_floating_point():
+        dtype = n.dtype if n.is_floating_point() else torch.get_default_dtype()
+        x = aten._to_copy.default(x, dtype=dtype)
+    function = getattr(aten, name.removesuffix(".default")).default
+    result: Tensor = function(aten.sub.Tensor(aten.add.Tensor(x, x), 1), n)
+    return result
+
+
 _OWN: Mapping[str, Callable[..., object]] = {
     "div.Scalar_mode": _div_mode,
     "prims.where.default": _where,
@@ -187,4 +225,6 @@ _OWN: Mapping[str, Callable[..., object]] = {
     "_reshape_alias.default": _reshape_alias,
     "index_select.default": _index_select,
     "embedding.default": _embedding,
+    "special_modified_bessel_i0.default": lambda x: aten.i0.default(x),
+    "special_modified_bessel_i1.default": lambda x: aten.special_i1.default(x),
 }

@@ -6,6 +6,7 @@ import hashlib
 
 import sympy
 
+from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.codegen import Arguments, KernelSource
 from fullgraph.compiler.lowering.fusion import (
     Dims,
@@ -17,12 +18,15 @@ from fullgraph.compiler.lowering.fusion import (
     runs_along_outer,
 )
 from fullgraph.compiler.lowering.ir import (
+    SPECIAL,
     Buffer,
     Load,
+    Operation,
     contiguous_strides,
     flatten_index,
     product,
     unflatten_index,
+    walk_expressions,
 )
 from fullgraph.compiler.lowering.triton.reductions import Accumulator, make_accumulator
 from fullgraph.compiler.lowering.triton.writer import Axes, Writer
@@ -39,7 +43,16 @@ MAX_INT32 = 2**31 - 1
 def write_kernel(
     kernel: Kernel, buffers: dict[str, Buffer], in_memory: frozenset[str]
 ) -> KernelSource:
-    """Return the Triton source of a kernel. `in_memory` are the buffers that others read."""
+    """Return the Triton source of a kernel. `in_memory` are the buffers that others read.
+
+    Raises `UnsupportedOperator` for scans and special functions.
+    """
+    parts = [part for one in kernel.members for part in walk_expressions(one.loop.body)]
+    names = {one.operator for one in parts if isinstance(one, Operation)} & {*SPECIAL, "bitcast"}
+    scans = {f"{one.loop.scan.kind} as a scan" for one in kernel.members if one.loop.scan}
+    if names or scans:
+        missing = ", ".join(sorted(names | scans))
+        raise UnsupportedOperator(f"backend `loops`: Triton kernels have no {missing}")
     return _KernelWriter(make_nest(kernel, buffers), buffers, in_memory).write()
 
 

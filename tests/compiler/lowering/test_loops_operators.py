@@ -15,6 +15,7 @@ from fullgraph.compiler.lowering.runtime import Program
 from . import CODEGEN
 
 pytestmark = pytest.mark.compiles
+in_cpp = pytest.mark.skipif(CODEGEN != "cpp", reason="kernels in C++ alone have these operators")
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +116,54 @@ def test_views_and_indexing() -> None:
         ]  # fmt: skip
 
     check(function, torch.randn(12, 10), torch.tensor([0, 5, -1 % 10, 3]))
+
+
+@in_cpp
+def test_scans() -> None:
+    def function(x: torch.Tensor, i: torch.Tensor) -> list[torch.Tensor]:
+        y = (x * 2).transpose(0, 2)
+        return [
+            x.cumsum(0), x.cumsum(1) + 1, y.cumsum(2), x.cumprod(2), x.logcumsumexp(1), i.cumsum(0),
+            *x.cummax(0), *y.cummin(1), *(i > 0).cummax(1), i.cumsum(1, dtype=torch.float64),
+            x[0, 0, 0].cumsum(0), *x[:, :1].cummax(1), x.half().cumsum(1), i.cumprod(0),
+        ]  # fmt: skip
+
+    x, i = torch.randn(5, 4, 70), torch.randint(-3, 4, (6, 7))
+    x[0, 1, 3:5], x[2, :, 9] = torch.nan, -torch.inf
+    [program] = check(function, x, i)
+    assert not program.externs
+
+
+@in_cpp
+def test_special_functions() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+        s, p = torch.special, x.abs()
+        return [
+            x.digamma(), x.erfinv(), s.ndtri(p), s.erfcx(x), s.i0(x), s.i0e(x), s.i1(x), s.i1e(x),
+            s.bessel_j0(x), s.bessel_j1(x), s.bessel_y0(p), s.bessel_y1(p), s.airy_ai(p),
+            s.modified_bessel_i0(x), s.modified_bessel_i1(x), s.modified_bessel_k0(p),
+            s.modified_bessel_k1(p), s.scaled_modified_bessel_k0(p), s.scaled_modified_bessel_k1(p),
+            s.spherical_bessel_j0(x), *torch.frexp(x), x.polygamma(0), x.polygamma(1),
+            x.polygamma(3), s.zeta(p + 1, p), torch.igamma(p, y.abs()), torch.igammac(p, y.abs()),
+            torch.nextafter(x, y), torch.gcd(n, n + 3), torch.lcm(n, n - 2), torch.fmax(x, y),
+            torch.fmin(x, y), torch.angle(x), s.chebyshev_polynomial_t(x, n),
+            s.chebyshev_polynomial_u(x, n), s.chebyshev_polynomial_v(x, n),
+            s.shifted_chebyshev_polynomial_w(x, n), s.hermite_polynomial_h(x, n),
+            s.hermite_polynomial_he(x, 3), s.laguerre_polynomial_l(x, n),
+            s.legendre_polynomial_p(x, n),
+        ]  # fmt: skip
+
+    x, y = torch.randn(3, 37, dtype=torch.float64), torch.randn(3, 37, dtype=torch.float64) * 9
+    x[0, :9] = torch.tensor([torch.nan, torch.inf, -torch.inf, 0.0, -0.0, 1.0, -1.0, 40.0, -3.0])
+    y[1, :2] = torch.tensor([torch.nan, torch.inf])
+    [program] = check(function, x, y, torch.arange(37) % 6)
+    assert not program.externs
+
+
+@in_cpp
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8, torch.float64])
+def test_bits_as_another_dtype(dtype: torch.dtype) -> None:
+    check(lambda x: (x * 2).view(dtype).view(torch.float32), torch.randn(3, 4))
 
 
 def test_slice_assignment() -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.backend import lower
 from fullgraph.compiler.lowering.codegen import KernelSource
 from fullgraph.compiler.lowering.prims import decompositions
@@ -54,6 +56,13 @@ def program_on_cuda() -> Program:
                     value.shape, value.stride(), dtype=value.dtype, device="cuda:0"
                 )
     return lower(graph)
+
+
+@pytest.mark.parametrize("function", [lambda x: [x.cumsum(0)], lambda x: [x.erfinv()]])
+def test_what_triton_lacks_is_refused(function: Callable[..., object]) -> None:
+    graph = make_fx(function, decompositions(), tracing_mode="fake")(torch.randn(6, 9))
+    with pytest.raises(UnsupportedOperator, match=r"no (sum as a scan|erfinv)"):
+        lower(graph, "triton")
 
 
 def test_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
