@@ -31,8 +31,8 @@ class Rung:
 
     @property
     def needs_inductor(self) -> bool:
-        """Whether Inductor builds kernels on this rung."""
-        return self.backend == "inductor"
+        """Whether Inductor builds kernels on this rung; a callable backend says so itself."""
+        return self.backend == "inductor" or getattr(self.backend, "needs_inductor", False)
 
 
 RUNGS = (

@@ -57,13 +57,13 @@ def loops(
         inputs,
         forward=compile_graph,
         backward=compile_graph,
-        decompositions=_table(),
+        decompositions=tracing_decompositions(),
         partition=make_partition_fn(),
     )
 
 
-def _table() -> dict[object, Callable[..., object]]:
-    """Return the decompositions into canonical operators.
+def tracing_decompositions() -> dict[object, Callable[..., object]]:
+    """Return the decompositions into canonical operators with which AOTAutograd traces.
 
     Not those of operators that `torch.tensor` calls with a real tensor: no other operator takes one
     while a graph is traced.

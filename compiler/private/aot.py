@@ -1,13 +1,14 @@
-"""AOTAutograd for a backend of our own: joint graphs, their split, and sizes as expressions."""
+"""AOTAutograd and Inductor with stages of our own: joint graphs, their split, code generation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from fullgraph.compiler.private.operator_names import is_mutating_op
+from fullgraph.compiler.private.torch_state import compile_uncached
 
 if TYPE_CHECKING:
     import sympy
@@ -32,24 +33,90 @@ def compile_with_autograd(
     """
     from torch._dynamo.backends.common import aot_autograd
 
-    def boxed(compiler: GraphCompiler) -> GraphCompiler:
-        """Return the compiler with AOTAutograd's marker of functions that take a list."""
-
-        def compile_boxed(graph: torch.fx.GraphModule, args: Sequence[object]) -> Any:
-            compiled: Any = compiler(graph, args)
-            compiled._boxed_call = True
-            return compiled
-
-        return compile_boxed
-
     backend = aot_autograd(
-        fw_compiler=boxed(forward),
-        bw_compiler=boxed(backward),
-        inference_compiler=boxed(forward),
+        fw_compiler=_boxed(forward),
+        bw_compiler=_boxed(backward),
+        inference_compiler=_boxed(forward),
         decompositions=decompositions,
         partition_fn=partition,
     )
     return backend(module, inputs)
+
+
+def compile_with_inductor(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[object],
+    *,
+    mode: str | None,
+    options: Mapping[str, object],
+    decompositions: Mapping[Any, Callable[..., object]] | None = None,
+    partition: Callable[..., Modules] | None = None,
+    compile_graph: GraphCompiler | None = None,
+) -> Callable[..., object]:
+    """Return Dynamo's graph compiled by Inductor, with its stages replaced by those given.
+
+    The arguments are as `compile_with_autograd` takes them; `compile_graph` stands for Inductor's
+    code generation, with its passes after AOTAutograd. `mode` and `options` are torch.compile's.
+    No cache is used.
+    """
+    from torch._inductor import list_mode_options
+    from torch._inductor.compile_fx import compile_fx
+
+    patches = {**(list_mode_options(mode) if mode else {}), **options, "fx_graph_cache": False}
+    if partition is not None:
+        patches["custom_partitioner_fn"] = _inductor_partitioner(partition)
+    replaced: dict[str, Any] = {}
+    if compile_graph is not None:
+        compiler = _boxed(compile_graph)
+        replaced["inner_compile"] = lambda graph, args, **_: compiler(graph, args)
+    if decompositions is not None:
+        replaced["decompositions"] = dict(decompositions)
+    with compile_uncached(random=False):
+        compiled: Any = compile_fx(
+            module, cast(Sequence[Any], inputs), config_patches=patches, **replaced
+        )
+    return compiled
+
+
+def inductor_decompositions() -> Mapping[Any, Callable[..., object]]:
+    """Return the decompositions with which Inductor traces."""
+    from torch._inductor.compile_fx import select_decomp_table
+
+    return select_decomp_table()
+
+
+def inductor_partition(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Modules:
+    """Split a joint graph as Inductor does: AOTAutograd's min-cut partitioner."""
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    return min_cut_rematerialization_partition(module, inputs, compiler="inductor", **options)
+
+
+def _boxed(compiler: GraphCompiler) -> GraphCompiler:
+    """Return the compiler with AOTAutograd's marker of functions that take a list."""
+
+    def compile_boxed(graph: torch.fx.GraphModule, args: Sequence[object]) -> Any:
+        compiled: Any = compiler(graph, args)
+        compiled._boxed_call = True
+        return compiled
+
+    return compile_boxed
+
+
+def _inductor_partitioner(partition: Callable[..., Modules]) -> object:
+    """Return a partitioner as Inductor's settings take it."""
+    from torch._inductor.custom_graph_pass import CustomPartitionerFn
+
+    class Partitioner(CustomPartitionerFn):
+        """Calls `partition`."""
+
+        def __call__(self, gm: torch.fx.GraphModule, joint_inputs: Any, **options: Any) -> Modules:
+            return partition(gm, joint_inputs, **options)
+
+        def uuid(self) -> None:
+            """Return None: nothing is cached."""
+
+    return Partitioner()
 
 
 def is_tangent(node: torch.fx.Node) -> bool:

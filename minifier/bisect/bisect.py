@@ -44,6 +44,7 @@ from fullgraph.minifier.rungs.ladder_run import (
     run_ladder,
     rung_of,
 )
+from fullgraph.minifier.rungs.substitution import run_beside
 
 T = TypeVar("T")
 
@@ -149,6 +150,9 @@ def _bisect_case(
             program = Candidate("program", case, (rung_of(rungs, found.failure),))
             try:
                 check_reproducible(program, found.failure, oracle)
+                if not oracle.is_out_of_budget():
+                    beside = run_beside(case, rung_of(rungs, found.failure), oracle)
+                    found = replace(found, beside=beside)
                 if inside and not oracle.is_out_of_budget():
                     found = localize(case, rungs, found, oracle)
             except ReductionRefused as error:

@@ -21,36 +21,50 @@ from fullgraph.minifier.reduce.graph.calls import shorten
 from fullgraph.minifier.reduce.reduction import Reduction
 from fullgraph.minifier.reduce.stages import capture_graphs, find_failing_graph
 from fullgraph.minifier.rungs.bisection import Bisection, Cut
-from fullgraph.minifier.rungs.culprit import Culprit, find_culprit
+from fullgraph.minifier.rungs.culprit import find_culprit
 from fullgraph.minifier.rungs.ladder_run import expect_failure, rung_of
+from fullgraph.minifier.rungs.substitution import substitute_stages
 
 
 def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Oracle) -> Bisection:
     """Return the bisection `found` with `culprit`, the faulty part of its rung, and with `cut`.
 
     `cut` is the shortest failing prefix of the first graph that fails without the rest of the
-    program. `culprit` is looked for in that prefix, which compiles faster. If no graph fails alone,
-    `cut` is None, and `culprit` is looked for in the whole program.
+    program. `culprit` is looked for in that prefix, which compiles faster, and stages are
+    substituted in it. If no graph fails alone, `cut` is None, and both are done with the whole
+    program.
     """
     assert found.failure is not None
     reduction = Reduction(case, rungs, rung_of(rungs, found.failure), oracle)
     expect_failure(found, oracle)
 
-    def job(_: object) -> tuple[Cut | None, Culprit | None, int]:
-        """Return the cut, the culprit, and the number of oracle calls that finding them took."""
+    def job(_: object) -> tuple[Bisection, int]:
+        """Return the bisection, and the number of oracle calls in all."""
         try:
             cut, smaller = _find_prefix(reduction)
-            part = None if oracle.is_out_of_budget() else find_culprit(smaller, oracle)
+            located = _look_inside(replace(found, cut=cut), smaller, oracle)
         finally:
             if process_with_own_memory() == "fork":  # else it is used on
                 oracle.sandbox.stop()
-        return cut, part, oracle.counts.calls
+        return located, oracle.counts.calls
 
     localized = run_isolated(job, where=process_with_own_memory()).value
     if localized is None:  # the graph could not even be captured
-        return replace(found, culprit=find_culprit(reduction.program, oracle))
-    cut, part, oracle.counts.calls = localized
-    return replace(found, cut=cut, culprit=part)
+        return _look_inside(found, reduction.program, oracle)
+    located, oracle.counts.calls = localized
+    return located
+
+
+def _look_inside(found: Bisection, failing: Candidate, oracle: Oracle) -> Bisection:
+    """Return the bisection `found` with the culprit and the substitutions of a failing candidate.
+
+    They are looked for as long as the budget lasts.
+    """
+    if not oracle.is_out_of_budget():
+        found = replace(found, culprit=find_culprit(failing, oracle))
+    if not oracle.is_out_of_budget():
+        found = replace(found, substitutions=substitute_stages(failing, oracle))
+    return found
 
 
 def _find_prefix(reduction: Reduction) -> tuple[Cut | None, Candidate]:

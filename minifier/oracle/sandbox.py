@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from fullgraph.compiler.isolation import (
     deferred_interrupts,
     has_fork_server,
     pause_openmp,
+    preload_folder,
     process_states,
 )
 from fullgraph.compiler.ladder import Rung
@@ -120,6 +122,7 @@ class Sandbox:
             folders=(cache, before) if cache else None,
             # the whole program takes longest
             building=self.jobs if candidate.every else None,
+            kernels=preload_folder(),
         )
         report: Future[Report] = Future()
         with deferred_interrupts():  # else a child could have nobody who listens to it
@@ -180,9 +183,12 @@ class _CandidateJob:
     """Folders for Inductor's output and of its earlier builds; None if Inductor is not needed."""
     building: int | None
     """Number of kernels that are built at a time; None: Inductor's default."""
+    kernels: str
+    """Folder for kernels of `loops`."""
 
     def __call__(self, emit: Emit) -> None:
         candidate = self.candidate
+        os.environ["FULLGRAPH_CACHE_DIR"] = self.kernels
         if self.threads > 1:
             torch.set_num_threads(self.threads)
         with self.modes.in_force(), contextlib.ExitStack() as stack:

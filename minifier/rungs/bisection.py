@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fullgraph.compiler.display import Table, View, mimebundle
+from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.minifier.oracle.attempt import RungOutcome
+from fullgraph.minifier.oracle.candidate import Verdict
 from fullgraph.minifier.oracle.failure import Failure
 from fullgraph.minifier.rungs.culprit import Culprit
+from fullgraph.minifier.rungs.substitution import name_stage
 
 _WIDTH = 160
 """Maximum number of characters of a message in a table."""
@@ -50,6 +53,10 @@ class Bisection:
     """The faulty part of the first failing rung; None if it was not found."""
     cut: Cut | None = None
     """The shortest failing prefix of the failing graph; None if no graph fails alone."""
+    beside: Mapping[str, RungOutcome] = field(default_factory=dict)
+    """Outcome on `loops`, our own backend beside the ladder, if Inductor's stages are to blame."""
+    substitutions: Mapping[str, Verdict] = field(default_factory=dict)
+    """Verdict on the failing prefix by the stage of the failing rung that is replaced by ours."""
     refused: str | None = None
     """One sentence on why there is nothing to bisect; None if there is something."""
     calls: int = 0
@@ -96,6 +103,9 @@ class Bisection:
             },
             "rungs": {name: _outcome(end) for name, end in self.rungs.items()},
             "first_failing": self.first_failing,
+            "beside": {name: _outcome(end) for name, end in self.beside.items()},
+            "stage": self.stage or None,
+            "substitutions": {stage: str(verdict) for stage, verdict in self.substitutions.items()},
             "culprit": str(self.culprit) if self.culprit else None,
             "cut": asdict(self.cut) if self.cut else None,
             "refused": self.refused,
@@ -105,8 +115,15 @@ class Bisection:
         }
 
     def table(self) -> list[tuple[str, str]]:
-        """Return (rung, outcome in words) for each rung."""
-        return [(name, _words(end)) for name, end in self.rungs.items()]
+        """Return (rung, outcome in words) for each rung, and for `loops` beside them."""
+        rows = [(name, _words(end)) for name, end in self.rungs.items()]
+        return rows + [(f"{name} (beside)", _words(end)) for name, end in self.beside.items()]
+
+    @property
+    def stage(self) -> str:
+        """The stage that is wrong by substitution, in one line; "" if none was substituted."""
+        ends = self.beside.values()
+        return name_stage(self.substitutions, any(end.failure is None for end in ends))
 
     @property
     def verdict(self) -> str:
@@ -120,7 +137,8 @@ class Bisection:
 
     def view(self) -> View:
         """Return the HTML view: a row for each rung, and the location of the failure."""
-        where = [("culprit", str(self.culprit))] if self.culprit else []
+        where = [("stage", self.stage)] if self.stage else []
+        where += [("culprit", str(self.culprit))] if self.culprit else []
         where += [("first wrong after", str(self.cut))] if self.cut else []
         return View(
             self.verdict,
@@ -137,8 +155,11 @@ class Bisection:
         return mimebundle(str(self), self.view())
 
     def __str__(self) -> str:
-        wide = max(map(len, self.rungs), default=0)
-        lines = [f"{name:<{wide}}  {words}" for name, words in self.table()]
+        rows = self.table()
+        wide = max((len(name) for name, _ in rows), default=0)
+        lines = [f"{name:<{wide}}  {words}" for name, words in rows]
+        if self.stage:
+            lines.append(f"stage: {self.stage}")
         if self.culprit:
             lines.append(f"culprit: {self.culprit}")
         if self.cut:
@@ -162,5 +183,7 @@ def _words(end: RungOutcome | None) -> str:
         return "not tried"
     if end.failure is not None:
         line = end.failure.message.partition(os.linesep)[0]
+        if end.failure.signature[:1] == (UnsupportedOperator.__name__,):
+            return f"refused: {line.split(': ', 2)[-1]}"
         return f"{end.failure.kind}: {textwrap.shorten(line, _WIDTH, placeholder=' …')}"
     return f"ok ({end.refused})" if end.refused else "ok"

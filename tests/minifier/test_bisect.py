@@ -45,6 +45,8 @@ def test_an_injected_bug_is_found_in_its_lowering(relu_bug, how, kind):
     assert found.first_failing == "inductor"
     assert found.culprit is not None and found.culprit.part == "lowerings"
     assert "relu" in found.culprit.what
+    assert found.stage.startswith("Inductor's code generation (with ours it passes; with our")
+    assert found.to_dict()["beside"] == {"loops": "ok"} and "loops (beside)" in str(found)
 
 
 def test_inductor_may_have_built_kernels_here_before(relu_bug):
@@ -63,6 +65,10 @@ def test_a_decomposition_is_found_by_number_and_name():
     assert found.first_failing == "aot_eager_decomp_partition"
     assert found.culprit is not None and found.culprit.part == "decomposition"
     assert found.culprit.what == "aten.cat.default"
+    assert found.to_dict()["substitutions"] == {
+        "decompositions": "passes",
+        "partitioner": "same failure",
+    }
 
 
 def test_a_backend_of_ones_own_can_be_the_top():
