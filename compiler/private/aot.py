@@ -180,9 +180,9 @@ def register_backend(name: str, backend: Any) -> None:
 
 
 def expression_of(value: object) -> sympy.Expr:
-    """Return a size, an int or a torch.SymInt, as a sympy expression."""
-    if isinstance(value, torch.SymInt):
+    """Return a number, such as a size, or a condition as a sympy expression."""
+    if isinstance(value, torch.SymInt | torch.SymBool | torch.SymFloat):
         return value.node.expr
     import sympy
 
-    return sympy.Integer(int(value))  # type: ignore[call-overload]
+    return sympy.sympify(value)

@@ -7,6 +7,7 @@ import math
 import sympy
 import torch
 
+from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.ir import SPECIAL, FloorDiv, Mod
 
 STORAGE = {
@@ -167,12 +168,11 @@ def index_text(value: sympy.Expr, names: dict[sympy.Symbol, str]) -> str:
         return f"({' * '.join([args[0]] * int(value.exp))})"
     if kind == "ModularIndexing":
         return f"floor_mod(floor_div({args[0]}, {args[1]}), {args[2]})"
-    raise NotImplementedError(f"index arithmetic with {kind}")
+    raise UnsupportedOperator(f"backend `loops`: kernels have no index arithmetic with {kind}")
 
 
 def _quotient_text(function: str, sign: str, value: sympy.Expr, args: list[str]) -> str:
     """Return a quotient or remainder: by C++'s operator unless the dividend may be negative."""
-    has_minus = any(
-        number.is_negative for number in value.args[0].atoms(sympy.Integer, sympy.Rational)
-    )
+    parts = value.args[0].atoms(sympy.Integer, sympy.Rational, sympy.Symbol)
+    has_minus = any(not part.is_nonnegative for part in parts)
     return f"{function}({', '.join(args)})" if has_minus else f"({f' {sign} '.join(args)})"

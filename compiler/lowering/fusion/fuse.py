@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import networkx as nx
+import sympy
 
 from fullgraph.compiler.lowering.fusion.inline import bytes_of, inline_producers
 from fullgraph.compiler.lowering.fusion.joining import join, make_kernel
 from fullgraph.compiler.lowering.fusion.kernels import Kernel, Plan
-from fullgraph.compiler.lowering.ir import Extern, Loop, LoopGraph, Sizes
+from fullgraph.compiler.lowering.ir import Extern, Loop, LoopGraph, Sizes, symbols_in
 
 MAX_SIBLINGS = 8
 """Number of latest kernels that are tried for a loop that reads the same buffers."""
@@ -27,9 +28,9 @@ def fuse(graph: LoopGraph) -> Plan:
     sizes = {name: buffer.sizes for name, buffer in graph.buffers.items()}
     groups: list[Kernel | Extern] = []
     dependencies: nx.DiGraph[Any] = nx.DiGraph()
-    writer: dict[str, int] = {}
+    writer: dict[str | sympy.Symbol, int] = {}
     for step in graph.steps:
-        needs = {writer[name] for name in step.reads if name in writer}
+        needs = {writer[name] for name in (*step.reads, *symbols_in(step)) if name in writer}
         number = len(groups)
         if isinstance(step, Loop):
             for candidate, joined in _candidates(step, needs, groups, graph, sizes):
@@ -44,8 +45,21 @@ def fuse(graph: LoopGraph) -> Plan:
         dependencies.add_edges_from((other, number) for other in needs - {number})
         results = step.results if isinstance(step, Extern) else (step.name,)
         writer.update({name: number for name in results if name})
+        if isinstance(step, Extern):
+            writer.update(dict.fromkeys(_symbols_from(step, graph) - set(writer), number))
     order = nx.lexicographical_topological_sort(dependencies)
     return Plan(graph, tuple(groups[number] for number in order))
+
+
+def _symbols_from(extern: Extern, graph: LoopGraph) -> set[sympy.Symbol]:
+    """Return the symbols of sizes that are known when an extern call has run."""
+    sizes = [size for name in extern.results if name for size in graph.buffers[name].sizes]
+    found = {size for size in sizes if isinstance(size, sympy.Symbol)} | {extern.scalar}
+    given = {one for one in graph.inputs if isinstance(one, sympy.Symbol)}
+    for one in graph.inputs:
+        if isinstance(one, str):
+            given.update(*(size.free_symbols for size in graph.buffers[one].sizes))
+    return {one for one in found if one is not None} - given
 
 
 def _candidates(

@@ -17,7 +17,6 @@ from fullgraph.compiler.lowering.ir import (
     LoopGraph,
     Operation,
     Step,
-    View,
     loop_variables,
     product,
     simplify,
@@ -70,13 +69,15 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
 
 
 def drop_unused(graph: LoopGraph) -> list[Step]:
-    """Return the steps on whose results an output or an update depends."""
-    needed = {one.buffer for one in graph.outputs if isinstance(one, View)}
-    needed |= {update.source for update in graph.updates}
+    """Return the steps on whose results an output, an update or an assertion depends.
+
+    Extern calls that return no tensor stay: they check something, or return a number.
+    """
+    needed = graph.kept
     kept: list[Step] = []
     for step in reversed(graph.steps):
         results = step.results if isinstance(step, Extern) else (step.name,)
-        if needed.intersection(results):
+        if needed.intersection(results) or not results:
             needed.update(step.reads)
             kept.append(step)
     return kept[::-1]
@@ -84,8 +85,7 @@ def drop_unused(graph: LoopGraph) -> list[Step]:
 
 def _needed_in_memory(graph: LoopGraph, steps: list[Step]) -> set[str]:
     """Return the buffers that must be written to memory."""
-    found = {one.buffer for one in graph.outputs if isinstance(one, View)}
-    found |= {update.source for update in graph.updates}
+    found = graph.kept
     for step in steps:
         if isinstance(step, Extern):
             found.update(step.reads)

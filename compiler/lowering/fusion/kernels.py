@@ -15,7 +15,6 @@ from fullgraph.compiler.lowering.ir import (
     Loop,
     LoopGraph,
     Sizes,
-    View,
     ranges_of,
     simplify,
     substitute,
@@ -131,8 +130,7 @@ class Plan:
     @property
     def in_memory(self) -> frozenset[str]:
         """Buffers that something outside the kernel that writes them reads."""
-        found = {one.buffer for one in self.graph.outputs if isinstance(one, View)}
-        found |= {update.source for update in self.graph.updates}
+        found = self.graph.kept
         for step in self.steps:
             found.update(step.reads)
         return frozenset(found)

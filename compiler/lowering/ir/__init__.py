@@ -28,6 +28,7 @@ from fullgraph.compiler.lowering.ir.index import (
     variables_of,
 )
 from fullgraph.compiler.lowering.ir.loops import (
+    Assertion,
     Buffer,
     Extern,
     Loop,
@@ -40,6 +41,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     Update,
     View,
     strides_of,
+    symbols_in,
     views_in,
 )
 from fullgraph.compiler.lowering.ir.operators import HEAVY, OPERATORS, SPECIAL
@@ -50,6 +52,7 @@ __all__ = [
     "HEAVY",
     "OPERATORS",
     "SPECIAL",
+    "Assertion",
     "Buffer",
     "Constant",
     "Expression",
@@ -81,6 +84,7 @@ __all__ = [
     "simplify",
     "strides_of",
     "substitute",
+    "symbols_in",
     "trace_loops",
     "transform",
     "unflatten_index",

@@ -8,7 +8,13 @@ from typing import Literal, TypeAlias
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.ir.expressions import Expression, Load, loads_in
+from fullgraph.compiler.lowering.ir.expressions import (
+    Expression,
+    IndexValue,
+    Load,
+    loads_in,
+    walk_expressions,
+)
 from fullgraph.compiler.lowering.ir.index import (
     flatten_index,
     loop_variables,
@@ -116,6 +122,8 @@ class Extern:
     kwargs: tuple[tuple[str, object], ...]
     results: tuple[str | None, ...]
     """Names of the buffers of the results; None for a result that is not used."""
+    scalar: sympy.Symbol | None = None
+    """Symbol of the number that it returns; there are no results then."""
 
     @property
     def reads(self) -> dict[str, View]:
@@ -145,6 +153,17 @@ class Update:
         return f"{self.name} ← {self.source}"
 
 
+@dataclass(frozen=True, eq=False)
+class Assertion:
+    """A condition that must hold: of sizes, or a tensor of one element that is not 0."""
+
+    condition: View | sympy.Basic
+    message: str
+
+    def __str__(self) -> str:
+        return f"assert {getattr(self.condition, 'buffer', self.condition)}"
+
+
 Step = Loop | Extern
 Output: TypeAlias = "View | sympy.Expr | None"
 
@@ -162,24 +181,29 @@ class LoopGraph:
     outputs: tuple[Output, ...]
     device: torch.device
     """Device of every tensor."""
+    assertions: tuple[Assertion, ...] = ()
+    """Conditions that are checked after the steps."""
+
+    @property
+    def kept(self) -> set[str]:
+        """Buffers that are read after the steps."""
+        conditions = [one.condition for one in self.assertions]
+        found = {one.buffer for one in (*self.outputs, *conditions) if isinstance(one, View)}
+        return found | {update.source for update in self.updates}
 
     def __str__(self) -> str:
         lines = [
             f"input {self.buffers[one] if isinstance(one, str) else one}" for one in self.inputs
         ]
         lines += [f"constant {self.buffers[name]}" for name in self.constants]
-        lines += [str(step) for step in (*self.steps, *self.updates)]
+        lines += [str(step) for step in (*self.steps, *self.assertions, *self.updates)]
         outputs = [one.buffer if isinstance(one, View) else str(one) for one in self.outputs]
         return "\n".join([*lines, f"return {', '.join(outputs)}"])
 
 
 def views_in(value: object) -> list[View]:
     """Return the views among arguments."""
-    if isinstance(value, View):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [view for item in value for view in views_in(item)]
-    return []
+    return [one for one in _flatten(value) if isinstance(one, View)]
 
 
 def strides_of(view: View, buffer: Buffer) -> tuple[Sizes, sympy.Expr] | None:
@@ -198,3 +222,24 @@ def strides_of(view: View, buffer: Buffer) -> tuple[Sizes, sympy.Expr] | None:
     ):
         return None
     return tuple(strides), offset
+
+
+def symbols_in(step: Step) -> set[sympy.Symbol]:
+    """Return the symbols of sizes in a step's loops, values and arguments."""
+    if isinstance(step, Extern):
+        parts = [part for view in views_in((step.args, step.kwargs)) for part in view.sizes]
+        parts += [one for one in _flatten((step.args, step.kwargs)) if isinstance(one, sympy.Expr)]
+    else:
+        parts = [*step.sizes, *step.reduced]
+        for one in walk_expressions(step.body):
+            if isinstance(one, IndexValue):
+                parts.append(one.index)
+            elif isinstance(one, Load):
+                parts += one.index
+    return set().union(*(part.free_symbols for part in parts))
+
+
+def _flatten(value: object) -> list[object]:
+    if isinstance(value, list | tuple):
+        return [one for item in value for one in _flatten(item)]
+    return [value]

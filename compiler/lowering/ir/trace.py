@@ -19,6 +19,7 @@ from fullgraph.compiler.lowering.ir.builder import (
 from fullgraph.compiler.lowering.ir.index import variables_of
 from fullgraph.compiler.lowering.ir.indexing import INDEXING
 from fullgraph.compiler.lowering.ir.loops import (
+    Assertion,
     Extern,
     LoopGraph,
     Output,
@@ -32,7 +33,7 @@ from fullgraph.compiler.lowering.ir.scans import SCANS
 from fullgraph.compiler.lowering.ir.scatters import SCATTERS
 from fullgraph.compiler.lowering.ir.special import SPECIAL_FUNCTIONS
 from fullgraph.compiler.lowering.ir.views import VIEWS
-from fullgraph.compiler.lowering.prims import extern_reason
+from fullgraph.compiler.lowering.prims import canonical_kind, extern_operators, extern_reason
 from fullgraph.compiler.private import expression_of
 
 GENERATED = {
@@ -52,6 +53,8 @@ DTYPES = frozenset(
     )
 )  # fmt: skip
 """Dtypes that loops compute with."""
+_WITH_EFFECTS = torch.ops.higher_order.with_effects
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 _PRIM_NAMES = {"inp": "self", "a": "self", "dims": "dim"}
 """Names of arguments that torch's prims have, and those that ATen's operators have for them."""
 
@@ -79,6 +82,7 @@ class _Tracer:
         self._inputs: list[str | sympy.Expr] = []
         self._constants: dict[str, torch.Tensor] = {}
         self._updates: list[Update] = []
+        self._assertions: list[Assertion] = []
         self._outputs: tuple[Output, ...] = ()
         self._device: torch.device | None = None
 
@@ -102,11 +106,16 @@ class _Tracer:
             tuple(self._updates),
             self._outputs,
             self._device or torch.device("cpu"),
+            tuple(self._assertions),
         )
 
     def _add_input(self, node: torch.fx.Node) -> None:
         value = node.meta["val"]
-        if isinstance(value, torch.Tensor):
+        if any(user.target is _WITH_EFFECTS for user in node.users):  # a token; it has no tensor
+            value = sympy.Symbol(node.name)
+            self._values[node] = value
+            self._inputs.append(value)
+        elif isinstance(value, torch.Tensor):
             self._check_tensor(node, value)
             strides = tuple(expression_of(stride) for stride in value.stride())
             if value.is_neg():
@@ -154,8 +163,13 @@ class _Tracer:
             source, item = node.args
             values = cast(Sequence[object], self._value(source))
             return values[cast(int, item)]
-        if isinstance(result, int | torch.SymInt):
-            return expression_of(result)
+        if isinstance(result, _NUMBERS):
+            return self._number(node, result)
+        if canonical_kind(node.target) == "assertion":
+            self._assert(node)
+            return None
+        if node.target is _WITH_EFFECTS:
+            return self._with_effects(node)
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace not in (
             "aten",
             "prims",
@@ -178,6 +192,51 @@ class _Tracer:
             return GENERATED[name](call)
         except NotImplementedError as error:
             raise _refuse(node, _shown(node), f"is not lowered: {error}") from None
+
+    def _number(self, node: torch.fx.Node, result: object) -> sympy.Basic:
+        """Return a number of a graph; `item` takes it from a tensor."""
+        value = expression_of(result)
+        if extern_reason(node) is None or not isinstance(value, sympy.Symbol):
+            return value
+        assert isinstance(node.target, torch._ops.OpOverload)
+        self._add_extern(node, node.target, node.args, (), value)
+        return value
+
+    def _assert(self, node: torch.fx.Node) -> None:
+        """Record an assertion; those of metadata and of ranges hold since the graph was traced."""
+        name = operator_name(node.target)
+        if name not in ("_assert_scalar", "_assert_async"):
+            return
+        condition = self._value(node.args[0])
+        message = str(node.args[1]) if len(node.args) > 1 else "an assertion does not hold"
+        if isinstance(condition, View):
+            condition = self._with_strides(condition)
+        elif not isinstance(condition, sympy.Basic):
+            condition = sympy.sympify(condition)
+        assert isinstance(condition, View | sympy.Basic)
+        self._assertions.append(Assertion(condition, message))
+
+    def _with_effects(self, node: torch.fx.Node) -> tuple[object, None]:
+        """Add an extern call that returns no tensor, in the order of effects."""
+        token, target, *args = node.args
+        name = str(target).removeprefix("aten.")
+        if name not in extern_operators() or not isinstance(target, torch._ops.OpOverload):
+            raise _refuse(node, f"the operator {target} with effects", "has no lowering to loops")
+        self._add_extern(node, target, args, ())
+        return self._value(token), None
+
+    def _add_extern(
+        self,
+        node: torch.fx.Node,
+        target: torch._ops.OpOverload,
+        args: Sequence[object],
+        results: tuple[str | None, ...],
+        scalar: sympy.Symbol | None = None,
+    ) -> None:
+        operands = tuple(self._operands([self._value(one) for one in args]))
+        kwargs = self._operands([self._value(value) for value in node.kwargs.values()])
+        pairs = tuple(zip(node.kwargs, kwargs, strict=True))
+        self._builder.add_extern(Extern(node.name, target, operands, pairs, results, scalar))
 
     def _arguments(self, node: torch.fx.Node) -> dict[str, object]:
         """Return the arguments of a call by their names in the schema, with defaults."""
@@ -209,16 +268,8 @@ class _Tracer:
             name = node.name if is_single else f"{node.name}_{len(views)}"
             views.append(self._builder.add_buffer(name, sizes_of(tensor), tensor.dtype, strides))
         assert isinstance(node.target, torch._ops.OpOverload)
-        args = self._operands([self._value(argument) for argument in node.args])
-        kwargs = self._operands([self._value(value) for value in node.kwargs.values()])
-        extern = Extern(
-            node.name,
-            node.target,
-            tuple(args),
-            tuple(zip(node.kwargs, kwargs, strict=True)),
-            tuple(None if view is None else view.buffer for view in views),
-        )
-        self._builder.add_extern(extern)
+        results = tuple(None if view is None else view.buffer for view in views)
+        self._add_extern(node, node.target, node.args, results)
         return views[0] if is_single else tuple(views)
 
     def _operands(self, values: list[object]) -> list[object]:

@@ -9,6 +9,7 @@ import sympy
 
 from fullgraph.compiler.lowering.ir.builder import Call, dense_order
 from fullgraph.compiler.lowering.ir.index import (
+    Mod,
     ranges_of,
     reshape_index,
     simplify,
@@ -62,6 +63,8 @@ def select_dim(view: View, dim: int, position: sympy.Expr) -> View:
 
 def wrap(position: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
     """Return a position that may count from the end as one from 0."""
+    if any(symbol.is_nonnegative is None for symbol in position.free_symbols):
+        return Mod(position, size)
     return position + size if position.is_negative else position
 
 

@@ -11,7 +11,15 @@ import torch
 
 from fullgraph.compiler.lowering.codegen import CodeGenerator
 from fullgraph.compiler.lowering.fusion import Plan
-from fullgraph.compiler.lowering.ir import Buffer, Extern, Update, View, strides_of, variables_of
+from fullgraph.compiler.lowering.ir import (
+    Assertion,
+    Buffer,
+    Extern,
+    Update,
+    View,
+    strides_of,
+    variables_of,
+)
 from fullgraph.compiler.lowering.runtime.size_text import size_text, tuple_text
 from fullgraph.compiler.lowering.runtime.steps import (
     Allocate,
@@ -58,6 +66,7 @@ class Program:
             torch=torch,
             restride=restride,
             check=_check_positions,
+            check_condition=_check_condition,
             get_num_threads=torch.get_num_threads,
             **self.plan.graph.constants,
         )
@@ -87,6 +96,12 @@ def _check_positions(error: torch.Tensor) -> None:
     """Raise if a kernel met a position out of range."""
     if error.item():
         raise IndexError("index out of range in a kernel of the backend `loops`")
+
+
+def _check_condition(condition: torch.Tensor | bool, message: str) -> None:
+    """Raise if an assertion of the graph does not hold."""
+    if not condition:
+        raise RuntimeError(message)
 
 
 def _constants_of(extern: Extern, number: int) -> dict[str, object]:
@@ -188,6 +203,9 @@ class _SourceWriter:
                     self._lines.append("check(error)")
             case CallExtern(extern):
                 self._write_extern(extern, number)
+            case Assertion(condition, message):
+                text = self._output(condition)
+                self._lines.append(f"check_condition({text}, {message!r})")
             case Update(name, source):
                 self._lines.append(f"{name}.copy_({source})")
             case Free(names):
@@ -203,6 +221,9 @@ class _SourceWriter:
             for place, (key, value) in enumerate(extern.kwargs)
         ]
         call = f"extern_{number}({', '.join(arguments)})"
+        if not extern.results:
+            self._lines.append(f"{extern.scalar} = {call}" if extern.scalar else call)
+            return
         is_single = len(extern.results) == 1 and extern.results[0] == extern.name
         if is_single:
             self._lines.append(f"{extern.name} = {call}")
@@ -238,7 +259,7 @@ class _SourceWriter:
         place = place or size_text(offset)
         return f"{buffer.name}.as_strided({tuple_text(view.sizes)}, {tuple_text(strides)}, {place})"
 
-    def _output(self, output: View | sympy.Expr | None) -> str:
+    def _output(self, output: View | sympy.Basic | None) -> str:
         if output is None:
             return "None"
         return self._view(output) if isinstance(output, View) else size_text(output)

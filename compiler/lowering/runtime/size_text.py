@@ -6,12 +6,17 @@ from collections.abc import Sequence
 
 import sympy
 
+from fullgraph.compiler.errors import UnsupportedOperator
 
-def size_text(value: sympy.Expr) -> str:
-    """Return a size as a Python expression of its symbols."""
+
+def size_text(value: sympy.Basic) -> str:
+    """Return a size, or a condition of sizes, as a Python expression of its symbols.
+
+    Raises `UnsupportedOperator` for a function that is not known here.
+    """
     if isinstance(value, sympy.Symbol):
         return str(value)
-    if value.is_Integer:
+    if isinstance(value, sympy.Integer):
         return str(int(value))
     args = [size_text(arg) for arg in value.args]
     kind = type(value).__name__
@@ -29,7 +34,15 @@ def size_text(value: sympy.Expr) -> str:
         return f"{kind.lower()}({', '.join(args)})"
     if kind == "ModularIndexing":
         return f"({args[0]} // {args[1]} % {args[2]})"
-    raise NotImplementedError(f"a size with {kind}")
+    if isinstance(value, sympy.core.relational.Relational):
+        return f"({args[0]} {value.rel_op} {args[1]})"
+    if isinstance(value, sympy.And | sympy.Or):
+        return f"({f' {kind.lower()} '.join(args)})"
+    if isinstance(value, sympy.Not):
+        return f"(not {args[0]})"
+    if value in (sympy.true, sympy.false):
+        return kind.removeprefix("Boolean")
+    raise UnsupportedOperator(f"backend `loops`: a size with {kind} is not computed")
 
 
 def tuple_text(sizes: Sequence[sympy.Expr]) -> str:

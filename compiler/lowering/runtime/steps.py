@@ -8,7 +8,7 @@ import sympy
 
 from fullgraph.compiler.lowering.codegen import CodeGenerator, KernelSource
 from fullgraph.compiler.lowering.fusion import Kernel, Plan
-from fullgraph.compiler.lowering.ir import Buffer, Extern, Update, View
+from fullgraph.compiler.lowering.ir import Assertion, Buffer, Extern, Update, View
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Free:
     names: tuple[str, ...]
 
 
-RuntimeStep = Allocate | CallKernel | CallExtern | Free | Update
+RuntimeStep = Allocate | CallKernel | CallExtern | Free | Update | Assertion
 
 
 def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
@@ -51,13 +51,13 @@ def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
     a later buffer of as many bytes.
     """
     buffers, in_memory = plan.graph.buffers, plan.in_memory
-    calls: list[CallKernel | CallExtern | Update] = []
+    calls: list[CallKernel | CallExtern | Update | Assertion] = []
     for step in plan.steps:
         if isinstance(step, Kernel):
             calls.append(CallKernel(generator.write(step, buffers, in_memory)))
         else:
             calls.append(CallExtern(step))
-    calls += plan.graph.updates
+    calls += (*plan.graph.assertions, *plan.graph.updates)
     last = {name: number for number, call in enumerate(calls) for name in _uses(call)}
     kept = {one.buffer for one in plan.graph.outputs if isinstance(one, View)}
     given = {name for name in plan.graph.inputs if isinstance(name, str)}
@@ -88,13 +88,15 @@ def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
     return tuple(steps)
 
 
-def _uses(call: CallKernel | CallExtern | Update) -> tuple[str, ...]:
+def _uses(call: CallKernel | CallExtern | Update | Assertion) -> tuple[str, ...]:
     """Return the buffers that a call reads or writes."""
     if isinstance(call, CallKernel):
         return call.source.buffers
     if isinstance(call, CallExtern):
         results = tuple(name for name in call.extern.results if name)
         return tuple(dict.fromkeys((*call.extern.reads, *results)))
+    if isinstance(call, Assertion):
+        return (call.condition.buffer,) if isinstance(call.condition, View) else ()
     return (call.name, call.source)
 
 

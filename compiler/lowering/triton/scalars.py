@@ -7,6 +7,7 @@ import math
 import sympy
 import torch
 
+from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.ir import FloorDiv, Mod
 
 TYPES = {
@@ -119,7 +120,7 @@ def index_text(value: sympy.Expr, names: dict[sympy.Symbol, str]) -> str:
         return f"({' * '.join([args[0]] * int(value.exp))})"
     if kind == "ModularIndexing":
         return f"({args[0]} // {args[1]} % {args[2]})"
-    raise NotImplementedError(f"index arithmetic with {kind}")
+    raise UnsupportedOperator(f"backend `loops`: kernels have no index arithmetic with {kind}")
 
 
 def _quotient_text(function: str, sign: str, value: sympy.Expr, args: list[str]) -> str:

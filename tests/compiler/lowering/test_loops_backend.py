@@ -6,11 +6,15 @@ import copy
 from pathlib import Path
 
 import pytest
+import sympy
 import torch
 from torch import nn
 
 import fullgraph.compiler.lowering.backend  # noqa: F401  # registers the backend
+from fullgraph.compiler.errors import UnsupportedOperator
+from fullgraph.compiler.lowering.cpp.scalars import index_text
 from fullgraph.compiler.lowering.runtime import Program
+from fullgraph.compiler.lowering.runtime.size_text import size_text
 
 from . import CODEGEN
 
@@ -120,6 +124,39 @@ def test_kernels_on_disk_are_not_compiled_again(
         compiled = torch.compile(lambda x: x.sin() + 1, backend="loops")
         assert float(compiled(torch.zeros(3)).sum()) == 3
     assert log.read_text().splitlines() == ["called"]
+
+
+def test_assertions_and_numbers_of_tensors() -> None:
+    def function(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        count, found = n.item(), x.nonzero()
+        torch._check(count < 9)
+        torch._assert_async(x[0] > -5, "x[0] is too small")
+        return x * count + 1, found[:, 0] * 2, x.sum() + found.shape[0]
+
+    options = {"codegen": CODEGEN}
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(function, backend="loops", options=options, fullgraph=True)
+        x = torch.tensor([1.0, 0.0, 3.0])
+        torch.testing.assert_close(compiled(x, torch.tensor(4)), function(x, torch.tensor(4)))
+        with pytest.raises(RuntimeError, match="< 9"):
+            compiled(x, torch.tensor(20))
+        with pytest.raises(RuntimeError, match="too small"):
+            compiled(x - 9, torch.tensor(4))
+
+
+def test_checks_of_extern_operators_run() -> None:
+    invert = torch.compile(lambda x: torch.linalg.inv(x) + 1, backend="loops", fullgraph=True)
+    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    torch.testing.assert_close(invert(x), torch.linalg.inv(x) + 1)
+    with pytest.raises(RuntimeError, match="singular"):
+        invert(torch.zeros(2, 2))
+
+
+def test_size_with_an_unknown_function_is_refused() -> None:
+    symbol = sympy.Symbol("s0")
+    for text in (size_text, lambda value: index_text(value, {symbol: "s0"})):
+        with pytest.raises(UnsupportedOperator, match="with sin"):
+            text(sympy.sin(symbol))
 
 
 def test_unsupported_operator_is_refused_by_name() -> None:
