@@ -63,7 +63,8 @@ def compile(
     Next after Inductor is our own backend `loops`, if there is a C++ compiler, then the rest of the
     ladder. `log` receives one message for each such graph (default: a warning of the logger
     "fullgraph"), and `report` lists all graphs. With `check_strides`, an output with other strides
-    than in eager also counts as different; Inductor mostly keeps strides.
+    than in eager also counts as different; Inductor mostly keeps strides. A graph that draws random
+    numbers is compiled once more for its check, so that Inductor draws the same ones as eager.
 
     With `check="off"`, no graph is checked, as in plain torch.compile. By default the same holds
     if a process group is initialised, because ranks must not disagree about the rung;
@@ -231,7 +232,13 @@ class CheckedBackend:
         examples = example_inputs(inputs)
         reasons: list[str] = []
         for rung, compiler in zip(self._rungs, self._compilers, strict=True):
-            trial = GraphTrial(eager, self._draws_as_eager(rung), self._strides, self._seconds)
+            trial = GraphTrial(
+                eager,
+                self._draws_as_eager(rung),
+                self._strides,
+                self._seconds,
+                with_eager_random=rung.needs_inductor,
+            )
             verdict, compiled = trial.compile_and_check(compiler, module, list(inputs), examples)
             if compiled is None:
                 reasons.append(f"{rung.name} {verdict.reason}")

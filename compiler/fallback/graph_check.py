@@ -19,6 +19,8 @@ from fullgraph.compiler.numerics import Mismatch, count_mismatches, find_mismatc
 from fullgraph.compiler.results import RecordedTensor, RunResults, record_tensor
 
 GraphFn = Callable[..., Any]
+Draws = Literal["nothing", "eager's", "other"]
+"""Random numbers that a graph draws; "eager's" if the random states end as in eager."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class GraphVerdict:
     kind: Literal["same", "differs", "raises", "crashes", "hangs", "unknown"]
     reason: str = ""
     """Predicate of a sentence about the graph, "raises RuntimeError: …"; may be empty."""
+    draws: Draws = "nothing"
 
     @property
     def fails(self) -> bool:
@@ -49,9 +52,9 @@ def check_graph(
     """Compare the outputs, gradients and mutations of `compiled` with those of `eager`.
 
     Both run on copies of `inputs`. If results differ, a run of eager in float64 tells rounding from
-    an error. If `same_random` is False, the two draw different random numbers, and a graph that
-    draws any is compared by metadata only. `strides`: whether to compare strides. Inputs, buffers,
-    gradients and random states stay unchanged.
+    an error. If `same_random` is False, the two draw different random numbers: of a graph that
+    draws any only metadata is compared, and the verdict is "unknown" if it is equal. `strides`:
+    whether to compare strides. Inputs, buffers, gradients and random states stay unchanged.
     """
     runs = _Runs(eager, inputs)
     with _restore_random_states(), _restore_buffers(eager):
@@ -59,6 +62,7 @@ def check_graph(
             expected, drew = runs.run(eager)
         except Exception as error:
             return GraphVerdict("unknown", f"eager {describe_raised(error)}")
+        after = random_states()
         try:
             got, _ = runs.run(compiled)
         except Exception as error:
@@ -67,6 +71,9 @@ def check_graph(
                     "unknown", "there was not enough memory to compare it with eager"
                 )
             return GraphVerdict("raises", describe_raised(error))
+        draws: Draws = "nothing"
+        if drew:
+            draws = "other" if has_drawn_random_numbers(after) else "eager's"
         if drew and not same_random:
             expected, got = (_with_tensors(_without_elements, each) for each in (expected, got))
         if not strides:  # whose memory an output is in is compared all the same
@@ -78,11 +85,12 @@ def check_graph(
             float64_results=runs.in_float64,
             is_noise=runs.is_noise,
         )
-    return (
-        GraphVerdict("same")
-        if found is None
-        else GraphVerdict("differs", f"gives something else: {found}")
-    )
+    if found is not None:
+        return GraphVerdict("differs", f"gives something else: {found}", draws)
+    if drew and not same_random:
+        reason = "draws other random numbers than eager: its values were not compared"
+        return GraphVerdict("unknown", reason, draws)
+    return GraphVerdict("same", draws=draws)
 
 
 def describe_raised(error: BaseException) -> str:

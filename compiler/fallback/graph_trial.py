@@ -15,6 +15,8 @@ from fullgraph.compiler.fallback.graph_check import (
 )
 from fullgraph.compiler.isolation import JobOutcome, choose_process, pause_openmp, run_isolated
 from fullgraph.compiler.private import (
+    copy_graph_module,
+    draw_eager_random_numbers,
     dynamo_control_exceptions,
     hint_of_symbol,
     import_inductor,
@@ -38,9 +40,15 @@ class GraphTrial:
         same_random: bool,
         strides: bool,
         seconds: float | None,
+        *,
+        with_eager_random: bool = False,
     ) -> None:
+        """With `with_eager_random`, the rung can be made to draw the same random numbers as eager.
+
+        `same_random` is whether it draws them anyway.
+        """
         self.eager = eager
-        self._strides = strides
+        self._strides, self._with_eager_random = strides, with_eager_random
         self._same_random, self._seconds = same_random, seconds
 
     def compile_and_check(
@@ -58,6 +66,7 @@ class GraphTrial:
 
         def job() -> tuple[GraphVerdict, GraphFn | None]:
             """Compile the graph and check it on `examples`."""
+            forget_metrics = save_compilation_metrics()
             try:
                 compiled = compiler(module, inputs)
             except dynamo_control_exceptions():
@@ -67,7 +76,11 @@ class GraphTrial:
             if examples is None:
                 return GraphVerdict("unknown"), compiled
             with outside_compilation():
-                return self._compare_with_eager(compiled, examples), compiled
+                verdict = self._compare_with_eager(compiled, examples)
+            if verdict.kind == "unknown" and verdict.draws != "nothing" and self._with_eager_random:
+                forget_metrics()
+                verdict = self._check_values(compiler, inputs, examples) or verdict
+            return verdict, compiled
 
         if not _can_fork():
             take_back = save_compilation_metrics()
@@ -86,19 +99,40 @@ class GraphTrial:
         except Exception as error:
             return GraphVerdict("raises", describe_raised(error)), None
 
+    def _check_values(
+        self, compiler: GraphFn, inputs: list[object], examples: Sequence[object]
+    ) -> GraphVerdict | None:
+        """Compile the graph with eager's random numbers; return the verdict on its values.
+
+        None if that cannot be compiled, or does not draw eager's numbers all the same.
+        """
+        with draw_eager_random_numbers():
+            try:
+                compiled = compiler(copy_graph_module(self.eager), inputs)
+            except dynamo_control_exceptions():
+                raise
+            except Exception:
+                return None
+            with outside_compilation():
+                verdict = self._compare_with_eager(compiled, examples, same_random=True)
+        trusted = verdict.draws == "eager's" and verdict.kind in ("same", "differs")
+        return verdict if trusted else None
+
     def check(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
         """Compare a graph that is already compiled with eager."""
         if not _can_fork():
             return self._compare_with_eager(compiled, inputs)
         return _run_forked(lambda: self._compare_with_eager(compiled, inputs), self._seconds)
 
-    def _compare_with_eager(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
+    def _compare_with_eager(
+        self, compiled: GraphFn, inputs: Sequence[object], *, same_random: bool = False
+    ) -> GraphVerdict:
         """Return the verdict of `check_graph` for a compiled graph."""
         return check_graph(
             self.eager,
             compiled,
             inputs,
-            same_random=self._same_random,
+            same_random=self._same_random or same_random,
             strides=self._strides,
         )
 

@@ -19,6 +19,7 @@ from fullgraph.compiler.private.aot import (
 )
 from fullgraph.compiler.private.backend_call import (
     copy_graph_module,
+    draw_eager_random_numbers,
     draws_eager_random_numbers,
     dynamo_control_exceptions,
     find_backend,
@@ -236,6 +237,7 @@ __all__ = [
     "deserialize",
     "disable_subsystems",
     "disable_torch_function",
+    "draw_eager_random_numbers",
     "draws_eager_random_numbers",
     "dynamo_control_exceptions",
     "example_of",

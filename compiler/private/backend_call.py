@@ -171,6 +171,15 @@ def is_fake_tensor(thing: object) -> bool:
     return isinstance(thing, FakeTensor)
 
 
+@contextlib.contextmanager
+def draw_eager_random_numbers() -> Iterator[None]:
+    """Make Inductor draw the same random numbers as eager, for graphs compiled in the block."""
+    import torch._inductor.config as config
+
+    with config.patch(fallback_random=True):
+        yield
+
+
 def draws_eager_random_numbers(options: Mapping[str, object]) -> bool:
     """Whether Inductor, with these options, draws the same random numbers as eager."""
     import torch._inductor.config as config

@@ -268,11 +268,25 @@ def test_random_numbers_of_its_own_are_no_failure_but_their_dtype_is() -> None:
 
     compiled = compile(noisy, backend=breaking(wrong), log=silent)
     compiled(torch.ones(4))
-    assert report(compiled)[0].rung == "backend"
+    (graph,) = report(compiled)
+    assert graph.rung == "backend" and not graph.checked
+    assert "its values were not compared" in graph.reasons[0]
     torch._dynamo.reset()
     compiled = compile(noisy, backend=breaking(wrong_type), log=silent)
     compiled(torch.ones(4))
     assert report(compiled)[0].rung == "eager"
+
+
+@pytest.mark.parametrize("bug, rung", [(None, "inductor"), ("accuracy", "loops")])
+def test_under_dropout_inductor_is_compared_with_the_random_numbers_of_eager(
+    bug: str | None, rung: str
+) -> None:
+    import torch._inductor.config as config
+
+    with config.patch({"cpp.inject_relu_bug_TESTING_ONLY": bug}):
+        compiled = compile(lambda x: torch.relu(nn.functional.dropout(x, 0.5)), log=silent)
+        compiled(torch.ones(50))
+    assert [(graph.rung, graph.checked) for graph in report(compiled)] == [(rung, True)]
 
 
 def check_harmless(compiled: Callable[..., Any]) -> None:
