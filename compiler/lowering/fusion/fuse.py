@@ -29,9 +29,13 @@ def fuse(graph: LoopGraph) -> Plan:
     groups: list[Kernel | Extern] = []
     dependencies: nx.DiGraph[Any] = nx.DiGraph()
     writer: dict[str | sympy.Symbol, int] = {}
+    random: set[int] = set()
     for step in graph.steps:
         needs = {writer[name] for name in (*step.reads, *symbols_in(step)) if name in writer}
         number = len(groups)
+        if isinstance(step, Extern) and step.is_random:  # in the order of eager's random stream
+            needs |= random
+            random = {number}
         if isinstance(step, Loop):
             for candidate, joined in _candidates(step, needs, groups, graph, sizes):
                 if not _leads_back(dependencies, candidate, needs - {candidate}):

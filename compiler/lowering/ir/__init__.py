@@ -1,5 +1,6 @@
 """Loop IR: loops over elements, with views as index arithmetic and symbolic sizes."""
 
+from fullgraph.compiler.lowering.ir.complex_numbers import as_real
 from fullgraph.compiler.lowering.ir.expressions import (
     Constant,
     Expression,
@@ -73,6 +74,7 @@ __all__ = [
     "Step",
     "Update",
     "View",
+    "as_real",
     "children_of",
     "contiguous_strides",
     "flatten_index",

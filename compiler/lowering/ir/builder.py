@@ -30,6 +30,12 @@ from fullgraph.compiler.lowering.ir.loops import (
 from fullgraph.compiler.lowering.ir.operators import cast, constant
 from fullgraph.compiler.private import expression_of
 
+RESERVED = frozenset(
+    """
+    inputs torch empty_strided restride check check_condition get_num_threads threads error
+    """.split()  # noqa: SIM905
+)
+"""Names of other values in the source of a program."""
 Number = bool | int | float
 Operand = View | Number | sympy.Expr
 
@@ -44,7 +50,7 @@ class GraphBuilder:
     def add_buffer(self, name: str, sizes: Sizes, dtype: torch.dtype, strides: Sizes) -> View:
         """Add a buffer; return a view of all of it. A taken name gets a number."""
         base, number = name, 0
-        while name in self.buffers:
+        while name in self.buffers or name in RESERVED:
             number += 1
             name = f"{base}_{number}"
         self.buffers[name] = Buffer(name, sizes, strides, dtype)

@@ -22,6 +22,7 @@ from fullgraph.compiler.lowering.ir.index import (
     simplify,
     variables_of,
 )
+from fullgraph.compiler.lowering.prims import extern_operators
 
 Sizes = tuple[sympy.Expr, ...]
 ReductionKind = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
@@ -130,6 +131,12 @@ class Extern:
         """Return a view of each buffer that is read."""
         return {view.buffer: view for view in views_in((self.args, self.kwargs))}
 
+    @property
+    def is_random(self) -> bool:
+        """Whether it takes numbers from eager's random stream."""
+        name = str(self.target).removeprefix("aten.")
+        return extern_operators().get(name) == "random numbers"
+
     def __str__(self) -> str:
         results = ", ".join(str(name) for name in self.results)
         operands = ", ".join(view.buffer for view in views_in((self.args, self.kwargs)))
@@ -183,6 +190,8 @@ class LoopGraph:
     """Device of every tensor."""
     assertions: tuple[Assertion, ...] = ()
     """Conditions that are checked after the steps."""
+    complex_buffers: frozenset[str] = frozenset()
+    """Buffers that torch allocates as complex; each has one more dim, of two parts."""
 
     @property
     def kept(self) -> set[str]:

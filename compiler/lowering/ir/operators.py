@@ -7,35 +7,35 @@ import torch
 from fullgraph.compiler.lowering.ir.expressions import Constant, Expression, Operation
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())
 
 
-FLOAT_UNARY = _words(
+FLOAT_UNARY = words(
     """
     exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh
     acosh atanh erf erfc lgamma sigmoid reciprocal
     """
 )
 """Operators of one floating-point number."""
-UNARY = _words("neg abs sign floor ceil trunc round not")
+UNARY = words("neg abs sign floor ceil trunc round not")
 """Operators of one number; the result has the same dtype. `not` inverts bits, or a bool."""
-BINARY = _words(
+BINARY = words(
     """
     add sub mul div floordiv truncdiv remainder fmod pow maximum minimum and or xor shl shr atan2
     hypot copysign
     """
 )
 """Operators of two numbers of one dtype; the result has the same dtype."""
-SPECIAL_UNARY = _words(
+SPECIAL_UNARY = words(
     """
     digamma erfinv erfcx ndtri i0 i0e i1 i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1
     modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1
     spherical_bessel_j0 airy_ai mantissa exponent
     """
 )
-SPECIAL_BINARY = _words(
+SPECIAL_BINARY = words(
     """
     polygamma zeta igamma igammac nextafter gcd chebyshev_polynomial_t chebyshev_polynomial_u
     chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he
@@ -43,9 +43,9 @@ SPECIAL_BINARY = _words(
     """
 )
 """Special functions, which few graphs have: the generator of Triton kernels lacks them."""
-PREDICATES = _words("eq ne lt le gt ge isnan isinf signbit")
+PREDICATES = words("eq ne lt le gt ge isnan isinf signbit")
 """Operators whose result is a bool."""
-CONTROL = _words("cast where masked wrap_index bitcast")
+CONTROL = words("cast where masked wrap_index bitcast")
 """`bitcast` takes the bits of a number as one of another dtype of the same size.
 
 `masked(c, x, y)` is `where(c, x, y)` that computes x only where c holds.

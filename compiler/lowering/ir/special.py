@@ -73,6 +73,8 @@ def _lower_frexp(call: Call) -> tuple[View, View]:
 def lower_bits(call: Call) -> View:
     """Lower a view of bits as a copy; elements of another size split up or combine."""
     view = call.view("self")
+    if view.dtype.is_complex or call.dtype.is_complex:
+        raise NotImplementedError("bits of complex numbers")
     old, new = view.dtype.itemsize, call.dtype.itemsize
     bits, target = _BITS[old], _BITS[new]
 

@@ -16,6 +16,7 @@ from fullgraph.compiler.lowering.ir.builder import (
     GraphBuilder,
     sizes_of,
 )
+from fullgraph.compiler.lowering.ir.complex_numbers import as_complex, as_real, complex_lowering
 from fullgraph.compiler.lowering.ir.index import variables_of
 from fullgraph.compiler.lowering.ir.indexing import INDEXING
 from fullgraph.compiler.lowering.ir.loops import (
@@ -26,6 +27,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     Update,
     View,
     strides_of,
+    views_in,
 )
 from fullgraph.compiler.lowering.ir.pointwise import POINTWISE
 from fullgraph.compiler.lowering.ir.reductions import REDUCTIONS
@@ -53,6 +55,8 @@ DTYPES = frozenset(
     )
 )  # fmt: skip
 """Dtypes that loops compute with."""
+COMPLEX_DTYPES = frozenset((torch.complex64, torch.complex128))
+"""Dtypes of two numbers, on which loops compute one by one."""
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 _PRIM_NAMES = {"inp": "self", "a": "self", "dims": "dim"}
@@ -83,6 +87,7 @@ class _Tracer:
         self._constants: dict[str, torch.Tensor] = {}
         self._updates: list[Update] = []
         self._assertions: list[Assertion] = []
+        self._complex: set[str] = set()
         self._outputs: tuple[Output, ...] = ()
         self._device: torch.device | None = None
 
@@ -107,6 +112,7 @@ class _Tracer:
             self._outputs,
             self._device or torch.device("cpu"),
             tuple(self._assertions),
+            frozenset(self._complex),
         )
 
     def _add_input(self, node: torch.fx.Node) -> None:
@@ -117,10 +123,9 @@ class _Tracer:
             self._inputs.append(value)
         elif isinstance(value, torch.Tensor):
             self._check_tensor(node, value)
-            strides = tuple(expression_of(stride) for stride in value.stride())
             if value.is_neg():
                 raise _refuse(node, "a graph input", "has its negative bit set")
-            view = self._builder.add_buffer(node.name, sizes_of(value), value.dtype, strides)
+            view = self._add_buffer(node.name, value)
             self._values[node] = view
             self._inputs.append(view.buffer)
         elif isinstance(value, int | torch.SymInt):
@@ -136,17 +141,28 @@ class _Tracer:
         if not isinstance(value, torch.Tensor):
             raise _refuse(node, f"the attribute {node.target}", "is not a tensor")
         self._check_tensor(node, value)
-        strides = tuple(sympy.Integer(stride) for stride in value.stride())
-        view = self._builder.add_buffer(node.name, sizes_of(value), value.dtype, strides)
-        self._constants[view.buffer] = value
+        view = self._add_buffer(node.name, value)
+        is_complex = value.dtype.is_complex
+        self._constants[view.buffer] = torch.view_as_real(value) if is_complex else value
         self._values[node] = view
+
+    def _add_buffer(self, name: str, tensor: torch.Tensor) -> View:
+        """Add the buffer of a tensor that torch allocates; complex ones are read as real."""
+        sizes, dtype = sizes_of(tensor), tensor.dtype
+        strides = tuple(expression_of(stride) for stride in tensor.stride())
+        if not dtype.is_complex:
+            return self._builder.add_buffer(name, sizes, dtype, strides)
+        strides = (*(2 * stride for stride in strides), sympy.Integer(1))
+        view = self._builder.add_buffer(name, (*sizes, sympy.Integer(2)), dtype.to_real(), strides)
+        self._complex.add(view.buffer)
+        return as_complex(view)
 
     def _check_tensor(self, node: torch.fx.Node, tensor: torch.Tensor) -> None:
         self._device = self._device or tensor.device
         if tensor.device != self._device:
             problem = f"is on {tensor.device}, and other tensors are on {self._device}"
             raise _refuse(node, _shown(node), problem)
-        if tensor.dtype not in DTYPES or tensor.layout != torch.strided:
+        if tensor.dtype not in DTYPES | COMPLEX_DTYPES or tensor.layout != torch.strided:
             raise _refuse(node, _shown(node), f"has dtype {tensor.dtype}, layout {tensor.layout}")
 
     def _value(self, argument: object) -> object:
@@ -185,11 +201,17 @@ class _Tracer:
             raise _refuse(node, _shown(node), "returns no tensor")
         if extern_reason(node) is not None:
             return self._extern(node)
-        if name not in GENERATED:
-            raise _refuse(node, _shown(node), "has no lowering to loops")
         call = Call(self._builder, node.name, node.target, self._arguments(node), result)
+        dtypes = [one.dtype for one in tensors]
+        dtypes += [one.dtype for one in views_in(list(call.arguments.values()))]
+        if any(dtype.is_complex for dtype in dtypes):
+            lower = complex_lowering(name, GENERATED, VIEWS)
+        else:
+            lower = GENERATED.get(name)
+        if lower is None:
+            raise _refuse(node, _shown(node), "has no lowering to loops")
         try:
-            return GENERATED[name](call)
+            return lower(call)
         except NotImplementedError as error:
             raise _refuse(node, _shown(node), f"is not lowered: {error}") from None
 
@@ -264,9 +286,8 @@ class _Tracer:
             if not isinstance(tensor, torch.Tensor):
                 views.append(None)
                 continue
-            strides = tuple(expression_of(stride) for stride in tensor.stride())
             name = node.name if is_single else f"{node.name}_{len(views)}"
-            views.append(self._builder.add_buffer(name, sizes_of(tensor), tensor.dtype, strides))
+            views.append(self._add_buffer(name, tensor))
         assert isinstance(node.target, torch._ops.OpOverload)
         results = tuple(None if view is None else view.buffer for view in views)
         self._add_extern(node, node.target, node.args, results)
@@ -283,7 +304,15 @@ class _Tracer:
         return found
 
     def _with_strides(self, view: View) -> View:
-        if strides_of(view, self._builder.buffers[view.buffer]) is not None:
+        buffer = self._builder.buffers[view.buffer]
+        if view.dtype.is_complex:
+            real = as_real(view)
+            found = strides_of(real, buffer)
+            if found and found[0][-1] == 1 and (found[1] / 2).is_integer:
+                return view
+            body = real.load(variables_of(real.sizes))
+            return as_complex(self._builder.add_loop(f"{view.buffer}_copy", real.sizes, body))
+        if strides_of(view, buffer) is not None:
             return view
         body = view.load(variables_of(view.sizes))
         return self._builder.add_loop(f"{view.buffer}_copy", view.sizes, body)
@@ -292,9 +321,12 @@ class _Tracer:
         """Record an update of an input at the end of the graph."""
         target, source = (self._value(argument) for argument in node.args[:2])
         assert isinstance(target, View) and target.buffer in self._inputs
+        assert isinstance(source, View)
+        if target.dtype.is_complex:
+            target, source = as_real(target), as_real(source)
         buffer = self._builder.buffers[target.buffer]
         variables = variables_of(buffer.sizes)
-        assert isinstance(source, View) and target.index == variables
+        assert target.index == variables
         body = source.load(variables)
         made = self._builder.add_loop(f"{target.buffer}_new", buffer.sizes, body)
         self._updates.append(Update(target.buffer, made.buffer))

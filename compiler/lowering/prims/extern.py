@@ -71,6 +71,7 @@ _EXTERN: Mapping[ExternReason, str] = {
         linalg_householder_product linalg_inv_ex linalg_ldl_factor_ex linalg_ldl_solve
         linalg_lstsq linalg_lu linalg_lu_factor_ex linalg_lu_solve linalg_matrix_exp linalg_qr
         linalg_solve_triangular linalg_pinv
+        linalg_pinv.atol_rtol_tensor
     """,
     "pooling with indices": """
         max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d_with_indices

@@ -225,6 +225,7 @@ _OWN: Mapping[str, Callable[..., object]] = {
     "_reshape_alias.default": _reshape_alias,
     "index_select.default": _index_select,
     "embedding.default": _embedding,
+    "polar.default": lambda r, angle: torch.complex(r * angle.cos(), r * angle.sin()),
     "special_modified_bessel_i0.default": lambda x: aten.i0.default(x),
     "special_modified_bessel_i1.default": lambda x: aten.special_i1.default(x),
 }

@@ -17,6 +17,7 @@ from fullgraph.compiler.lowering.ir import (
     Extern,
     Update,
     View,
+    as_real,
     strides_of,
     variables_of,
 )
@@ -164,11 +165,17 @@ class _SourceWriter:
         for one in self._graph.inputs:
             if not isinstance(one, str):
                 continue
+            self._take_parts(one)
             self._lines.append(f"if {one}._is_zerotensor(): {one} = {one}.clone()")  # no memory
             self._bind_sizes(self._graph.buffers[one])
         for one in self._graph.inputs:
             if isinstance(one, str) and one.startswith("tangents"):
                 self._check_strides(self._graph.buffers[one])
+
+    def _take_parts(self, name: str) -> None:
+        """Write a view of a complex tensor as real numbers."""
+        if name in self._graph.complex_buffers:
+            self._lines.append(f"{name} = torch.view_as_real({name}.resolve_conj())")
 
     def _bind_sizes(self, buffer: Buffer) -> None:
         """Write the value of each symbol that is first known from a tensor's size."""
@@ -232,6 +239,7 @@ class _SourceWriter:
             self._lines.append(f"{', '.join(targets)}, = {call}")
         for name in extern.results:
             if name:
+                self._take_parts(name)
                 self._bind_sizes(self._graph.buffers[name])
                 self._check_strides(self._graph.buffers[name])
 
@@ -249,6 +257,8 @@ class _SourceWriter:
     def _view(self, view: View) -> str:
         """Return a view of a buffer as text."""
         buffer = self._graph.buffers[view.buffer]
+        if view.dtype.is_complex:
+            return f"torch.view_as_complex({self._view(as_real(view))})"
         if view.sizes == buffer.sizes and view.index == variables_of(view.sizes):
             return buffer.name
         found = strides_of(view, buffer)

@@ -126,6 +126,20 @@ def test_kernels_on_disk_are_not_compiled_again(
     assert log.read_text().splitlines() == ["called"]
 
 
+def test_random_operators_run_in_their_order() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        mask = torch.bernoulli(y.sigmoid())
+        return y + torch.rand(x.shape), mask, y
+
+    results = []
+    for backend in ("eager", "loops"):
+        options = {"codegen": CODEGEN} if backend == "loops" else None
+        torch.manual_seed(0)
+        results.append(torch.compile(function, backend=backend, options=options)(torch.randn(9)))
+    torch.testing.assert_close(*results)
+
+
 def test_assertions_and_numbers_of_tensors() -> None:
     def function(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:
         count, found = n.item(), x.nonzero()

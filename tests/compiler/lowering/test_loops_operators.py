@@ -166,6 +166,24 @@ def test_bits_as_another_dtype(dtype: torch.dtype) -> None:
     check(lambda x: (x * 2).view(dtype).view(torch.float32), torch.randn(3, 4))
 
 
+def test_complex_numbers() -> None:
+    def function(z: torch.Tensor, w: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
+        y = z * w + 2 - w / 3j.imag
+        y[1:] *= 1 - 2j
+        return [
+            y, y.conj() * x.to(torch.complex64), y.abs(), y.angle(), y.real, y.imag.sin(), -y.t(),
+            torch.cat([z, y], 1)[:, 2:7], y.sum(1), z @ w.t(), y.flip(0), torch.view_as_real(y) + 1,
+            torch.complex(x, x * 2), torch.view_as_complex(torch.stack([x, -x], -1)), y.cumsum(0),
+            torch.fft.rfft(x.t(), dim=0).t(), torch.fft.ifft(y, dim=0), z[:, ::2],
+            torch.polar(x, x),
+        ]  # fmt: skip
+
+    z, w = (torch.randn(4, 5, dtype=torch.complex64) for _ in range(2))
+    check(function, z, w.conj(), torch.randn(4, 5))
+    with pytest.raises(Exception, match=r"exp.default has no lowering"):
+        check(torch.exp, z)
+
+
 def test_slice_assignment() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         y = x.clone()

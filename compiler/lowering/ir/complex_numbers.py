@@ -1,0 +1,199 @@
+"""ATen operators of complex numbers, on buffers of real numbers with one more dim of two parts.
+
+The index of a complex view has a symbol for the part: 0 is real, 1 imaginary. Views of complex
+tensors are views of such buffers; a linear operator is applied to each part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import sympy
+import torch
+
+from fullgraph.compiler.lowering.ir.builder import Call, broadcast_index
+from fullgraph.compiler.lowering.ir.expressions import Expression, IndexValue
+from fullgraph.compiler.lowering.ir.index import loop_variable, variables_of
+from fullgraph.compiler.lowering.ir.loops import Sizes, View
+from fullgraph.compiler.lowering.ir.operators import apply, cast, constant, words
+
+PART = sympy.Symbol("part", integer=True, nonnegative=True)
+Parts = tuple[Expression, Expression | None]
+"""Real and imaginary part; None for a real number."""
+LINEAR = words(
+    """
+    add sub neg sum mean cumsum clone copy where lift_fresh_copy cat flip repeat index
+    _unsafe_index gather index_select constant_pad_nd tril triu slice_scatter select_scatter
+    diagonal_scatter index_put scatter zeros zeros_like new_zeros empty empty_like new_empty
+    """
+)
+"""Operators that compute each part of their result from that part of their operands."""
+
+
+def part_of(view: View, part: int) -> View:
+    """Return the view of the real parts (0) or the imaginary ones (1)."""
+    index = tuple(one.xreplace({PART: sympy.Integer(part)}) for one in view.index)
+    return View(view.buffer, view.sizes, view.dtype.to_real(), index)
+
+
+def as_complex(view: View) -> View:
+    """Return the complex view of a real one whose last dim has two elements."""
+    last = {loop_variable("i", len(view.sizes) - 1): PART}
+    index = tuple(one.xreplace(last) for one in view.index)
+    return View(view.buffer, view.sizes[:-1], view.dtype.to_complex(), index)
+
+
+def as_real(view: View) -> View:
+    """Return the real view of a complex one, with one more dim."""
+    last = {PART: loop_variable("i", len(view.sizes))}
+    index = tuple(one.xreplace(last) for one in view.index)
+    sizes = (*view.sizes, sympy.Integer(2))
+    return View(view.buffer, sizes, view.dtype.to_real(), index)
+
+
+def lower_linear(call: Call, lower: Callable[[Call], Any]) -> View:
+    """Apply an operator to the real parts and to the imaginary parts of its operands."""
+    result = call.result
+    assert isinstance(result, torch.Tensor)
+    example = torch.empty_like(result, dtype=result.dtype.to_real())
+    made = []
+    for part in (0, 1):
+        arguments = {name: _select(value, part, name) for name, value in call.arguments.items()}
+        made.append(lower(replace(call, arguments=arguments, result=example)))
+    index = variables_of(call.sizes)
+    return _write(call, (made[0].load(index), made[1].load(index)))
+
+
+def _select(value: object, part: int, name: str) -> object:
+    """Return a part of an argument; a real operand has the imaginary part 0."""
+    if name in ("alpha", "dim", "indices", "index", "condition"):
+        return value
+    if isinstance(value, list):
+        return [_select(one, part, name) for one in value]
+    if isinstance(value, View) and value.dtype.is_complex:
+        return part_of(value, part)
+    if isinstance(value, complex):
+        return value.imag if part else value.real
+    if part and isinstance(value, View):
+        raise NotImplementedError("a real operand beside a complex one")
+    is_operand = name in ("self", "other", "value") and isinstance(value, int | float)
+    return 0 if part and is_operand else value
+
+
+def _write(call: Call, parts: Parts) -> View:
+    """Add a loop that writes both parts of each element."""
+    dtype = call.dtype.to_real()
+    real, imaginary = (constant(0, dtype) if one is None else cast(one, dtype) for one in parts)
+    is_real = apply("eq", IndexValue(torch.int64, loop_variable("i", len(call.sizes))), _ZERO)
+    body = apply("where", is_real, real, imaginary)
+    sizes = (*call.sizes, sympy.Integer(2))
+    strides = (*(2 * stride for stride in call.strides), sympy.Integer(1))
+    return as_complex(call.builder.add_loop(call.name, sizes, body, strides=strides))
+
+
+_ZERO = IndexValue(torch.int64, sympy.Integer(0))
+
+
+def _element(call: Call, operand: object, index: Sizes) -> Parts:
+    """Return both parts of an operand's element, broadcast to the result's sizes."""
+    dtype = call.dtype.to_real() if call.dtype.is_complex else call.dtype
+    if isinstance(operand, View):
+        index = broadcast_index(operand.sizes, index, call.sizes)
+        if operand.dtype.is_complex:
+            real, imaginary = (part_of(operand, part).load(index) for part in (0, 1))
+            return cast(real, dtype), cast(imaginary, dtype)
+        return cast(operand.load(index), dtype), None
+    if isinstance(operand, complex):
+        return constant(operand.real, dtype), constant(operand.imag, dtype)
+    return call.element(operand, index, dtype), None
+
+
+def _lower_copy(call: Call) -> View:
+    """Lower a conversion to a complex dtype, or to a real one, which drops the imaginary part."""
+    view = call.view("self")
+    if call.dtype.is_complex:
+        return _write(call, _element(call, view, variables_of(call.sizes)))
+    real = part_of(view, 0)
+    return call.pointwise(lambda index: cast(real.load(index), call.dtype))
+
+
+def _lower_full(call: Call) -> View:
+    return _write(call, _element(call, call["fill_value"], variables_of(call.sizes)))
+
+
+def _lower_conjugate(call: Call) -> View:
+    real, imaginary = _element(call, call["self"], variables_of(call.sizes))
+    return _write(call, (real, imaginary and apply("neg", imaginary)))
+
+
+def _lower_complex(call: Call) -> View:
+    index = variables_of(call.sizes)
+    real, imaginary = (_element(call, call[name], index)[0] for name in ("real", "imag"))
+    return _write(call, (real, imaginary))
+
+
+def _multiply(first: Expression | None, second: Expression | None) -> Expression | None:
+    return apply("mul", first, second) if first and second else None
+
+
+def _combine(operator: str, first: Expression | None, second: Expression | None) -> Any:
+    return apply(operator, first, second) if first and second else first or second
+
+
+def _lower_mul(call: Call) -> View:
+    index = variables_of(call.sizes)
+    (a, b), (c, d) = (_element(call, call[name], index) for name in ("self", "other"))
+    real = _combine("sub", _multiply(a, c), _multiply(b, d))
+    return _write(call, (real, _combine("add", _multiply(a, d), _multiply(b, c))))
+
+
+def _lower_div(call: Call) -> View:
+    index = variables_of(call.sizes)
+    (a, b), (c, d) = (_element(call, call[name], index) for name in ("self", "other"))
+    if d is not None:
+        raise NotImplementedError("a complex divisor")
+    return _write(call, (apply("div", a, c), b and apply("div", b, c)))
+
+
+def _lower_abs(call: Call) -> View:
+    real, imaginary = (part_of(call.view("self"), part) for part in (0, 1))
+    return call.pointwise(lambda index: apply("hypot", real.load(index), imaginary.load(index)))
+
+
+def _lower_angle(call: Call) -> View:
+    real, imaginary = (part_of(call.view("self"), part) for part in (0, 1))
+    return call.pointwise(lambda index: apply("atan2", imaginary.load(index), real.load(index)))
+
+
+COMPLEX: Mapping[str, Callable[[Call], View]] = MappingProxyType(
+    {
+        "view_as_real": lambda call: as_real(call.view("self")),
+        "view_as_complex": lambda call: as_complex(call.view("self")),
+        **dict.fromkeys(("_to_copy", "convert_element_type"), _lower_copy),
+        **dict.fromkeys(("full", "scalar_tensor"), _lower_full),
+        **dict.fromkeys(("_conj", "conj_physical"), _lower_conjugate),
+        "complex": _lower_complex,
+        "mul": _lower_mul,
+        "div": _lower_div,
+        "abs": _lower_abs,
+        "angle": _lower_angle,
+    }
+)
+"""How each operator with a complex operand or result is lowered, beside views and linear ones."""
+
+
+def complex_lowering(
+    name: str, real: Mapping[str, Callable[[Call], Any]], views: Mapping[str, object]
+) -> Callable[[Call], Any] | None:
+    """Return how an operator with a complex operand or result is lowered; None if it is not.
+
+    `real` are the lowerings for real operands, `views` those of views among them.
+    """
+    if name in COMPLEX:
+        return COMPLEX[name]
+    if name in LINEAR:
+        return lambda call: lower_linear(call, real[name])
+    return real[name] if name in views and name != "as_strided" else None
