@@ -75,7 +75,7 @@ def score(name: str) -> Score:
     try:
         try:
             actual = _compiled(make_sample(name), programs, is_whole)
-        except torch._dynamo.exc.Unsupported as error:
+        except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.InternalTorchDynamoError) as error:
             reason, is_whole = _first_line(error), False
             torch.compiler.reset()
             actual = _compiled(make_sample(name), programs, is_whole)

@@ -161,7 +161,9 @@ class Call:
         """Return the element of an operand, broadcast to the result's sizes, as a dtype."""
         if isinstance(operand, View):
             return cast(operand.load(broadcast_index(operand.sizes, index, self.sizes)), dtype)
-        if isinstance(operand, sympy.Expr) and not operand.is_number:
+        if isinstance(operand, sympy.Basic) and not operand.is_number:
+            if not operand.is_integer:
+                raise NotImplementedError(f"{operand} is no integer, and known at run time alone")
             return cast(IndexValue(torch.int64, operand), dtype)
         return constant(operand, dtype)  # type: ignore[arg-type]
 

@@ -174,7 +174,7 @@ COMPLEX: Mapping[str, Callable[[Call], View]] = MappingProxyType(
         "view_as_complex": lambda call: as_complex(call.view("self")),
         **dict.fromkeys(("_to_copy", "convert_element_type"), _lower_copy),
         **dict.fromkeys(("full", "scalar_tensor"), _lower_full),
-        **dict.fromkeys(("_conj", "conj_physical"), _lower_conjugate),
+        **dict.fromkeys(("_conj", "conj_physical", "_conj_physical"), _lower_conjugate),
         "complex": _lower_complex,
         "mul": _lower_mul,
         "div": _lower_div,

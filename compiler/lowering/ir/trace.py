@@ -218,10 +218,10 @@ class _Tracer:
     def _number(self, node: torch.fx.Node, result: object) -> sympy.Basic:
         """Return a number of a graph; `item` takes it from a tensor."""
         value = expression_of(result)
-        if extern_reason(node) is None or not isinstance(value, sympy.Symbol):
-            return value
-        assert isinstance(node.target, torch._ops.OpOverload)
-        self._add_extern(node, node.target, node.args, (), value)
+        if extern_reason(node) is not None and value.free_symbols:
+            (symbol,) = value.free_symbols  # that of a bool is 0 or 1
+            assert isinstance(node.target, torch._ops.OpOverload)
+            self._add_extern(node, node.target, node.args, (), symbol)
         return value
 
     def _assert(self, node: torch.fx.Node) -> None:

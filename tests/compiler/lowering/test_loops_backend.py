@@ -145,6 +145,7 @@ def test_assertions_and_numbers_of_tensors() -> None:
         count, found = n.item(), x.nonzero()
         torch._check(count < 9)
         torch._assert_async(x[0] > -5, "x[0] is too small")
+        torch._check((x[0] < 2).item())
         return x * count + 1, found[:, 0] * 2, x.sum() + found.shape[0]
 
     options = {"codegen": CODEGEN}
@@ -156,6 +157,13 @@ def test_assertions_and_numbers_of_tensors() -> None:
             compiled(x, torch.tensor(20))
         with pytest.raises(RuntimeError, match="too small"):
             compiled(x - 9, torch.tensor(4))
+
+
+def test_number_of_a_tensor_that_is_no_integer_is_refused() -> None:
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(lambda x: torch.full((2,), x[0].item()), backend="loops")
+        with pytest.raises(Exception, match=r"full.default is not lowered: zuf\d is no integer"):
+            compiled(torch.randn(3))
 
 
 def test_checks_of_extern_operators_run() -> None:
