@@ -100,7 +100,10 @@ class Expression:
     """
 
     operator: str
-    """"operator.add", "getattr", "list", "torch.relu", or "torch.Tensor.sum" for a method."""
+    """"operator.add", "torch.relu", "torch.Tensor.sum" for a method, or "getattr", "list", "slice".
+
+    Also "tuple", and "ellipsis", which has no operands.
+    """
     operands: tuple[Term, ...]
     keywords: tuple[tuple[str, Term], ...] = ()
 

@@ -78,8 +78,10 @@ def _apply(called: str, operands: list[Any], keywords: dict[str, Any]) -> object
 
     Tensors that it creates are on the meta device. Random generators stay as they are.
     """
-    if called == "list":
-        return operands
+    if called in ("list", "tuple"):
+        return operands if called == "list" else tuple(operands)
+    if called in ("slice", "ellipsis"):
+        return slice(*operands) if called == "slice" else ...
     if called == "getattr":
         return _attribute(*operands)
     module, _, last = called.partition(".")

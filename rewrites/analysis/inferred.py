@@ -137,8 +137,28 @@ def _term_of(site: Site, node: cst.CSTNode, depth: int) -> Term:
             return Expression("list", elements)
         case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
             return _operation(site, getitem, (node.value, index), again)
+        case cst.Subscript():
+            parts = tuple(_term_of_index(site, one.slice, again) for one in node.slice)
+            position = parts[0] if len(parts) == 1 else Expression("tuple", parts)
+            return Expression("operator.getitem", (_term_of(site, node.value, again), position))
         case cst.Call():
             return _term_of_call(site, node, again)
+    raise UnknownValue
+
+
+def _term_of_index(site: Site, index: cst.BaseSlice, depth: int) -> Term:
+    """Return one part of a subscript as a term: a slice, `...` or an index. Raises UnknownValue."""
+    match index:
+        case cst.Slice():
+            bounds = (index.lower, index.upper, index.step)
+            return Expression(
+                "slice",
+                tuple(None if one is None else _term_of(site, one, depth) for one in bounds),
+            )
+        case cst.Index(value=cst.Ellipsis()):
+            return Expression("ellipsis", ())
+        case cst.Index(star=None):
+            return _term_of(site, index.value, depth)
     raise UnknownValue
 
 

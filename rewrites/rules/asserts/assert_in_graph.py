@@ -28,8 +28,6 @@ a tensor without dimensions, and an `if` that does more than raise.
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 import libcst.matchers as m
 
@@ -52,8 +50,8 @@ _OPPOSITE: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.Equal: cst.NotEqual,
     cst.NotEqual: cst.Equal,
 }
-_NAME = re.compile(r"[\w.]+(\[[\w.]+\])*")
-"""A name with attributes and items: "self.shape[0]"."""
+_LONGEST_FIELD = 40
+"""Most characters of the source of an f-string's field that a message keeps."""
 _UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
 
 
@@ -169,8 +167,8 @@ def _assertion_line(holds: cst.BaseExpression, message: str) -> cst.SimpleStatem
 def _constant_text(message: cst.BaseExpression | None) -> str:
     """Return the text of an assertion's message: "NaN in h" for `f"NaN in {h}"`.
 
-    A field of an f-string becomes its source if that is only a name, and "..." otherwise. So does
-    any other expression. The text is "" if `message` is None: there is no message.
+    A field of an f-string becomes its source if that is short, and "..." otherwise. Any other
+    expression becomes "...". The text is "" if `message` is None: there is no message.
     """
     if isinstance(message, cst.FormattedString):
         parts = [
@@ -182,10 +180,10 @@ def _constant_text(message: cst.BaseExpression | None) -> str:
 
 
 def _field_text(field: cst.BaseFormattedStringContent) -> str:
-    """Return "self.size[0]" for `{self.size[0]}`; "..." if it calls or computes, or is `self`."""
+    """Return "x.min()" for `{x.min().item():.2f}`; "..." if it is long, or is `self`."""
     value = cst.ensure_type(field, cst.FormattedStringExpression).expression
-    code = cst.Module([]).code_for_node(value)
-    return code if _NAME.fullmatch(code) and code != "self" else "..."
+    code = " ".join(cst.Module([]).code_for_node(value).split()).removesuffix(".item()")
+    return code if len(code) <= _LONGEST_FIELD and code != "self" else "..."
 
 
 def _string_value(message: cst.BaseExpression) -> str | None:

@@ -20,8 +20,8 @@ A loop over `(counts > 0).nonzero()` likewise, also where the index is `k[0]` or
 Unsafe: it assumes that a round for an index that does not occur changes nothing, which costs time.
 
 Refuses: loops in which the index goes elsewhere than into subscripts and comparisons, those that
-neither compare nor index a tensor with it, and those in which no list of modules and no mask says
-how many indices there are.
+neither compare nor index a tensor with it, and those in which no list of modules, no parameter and
+no mask says how many indices there are.
 """
 
 from __future__ import annotations
@@ -31,9 +31,27 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Definitions, Site, find_definitions
+from fullgraph.rewrites.analysis import (
+    Definitions,
+    NotApplicable,
+    Site,
+    find_definitions,
+    is_tensor,
+    names_read,
+    operation_of,
+    walk,
+)
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement, build_expression
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    build_statement,
+    dotted_name,
+    replace_nodes,
+)
+from fullgraph.rewrites.transforms.branches.agreement import Agreement
+from fullgraph.rewrites.transforms.branches.choice import Choice
+from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 
 _SAME = ("tolist", "flatten", "ravel", "view", "reshape", "squeeze", "unbind", "cpu")
@@ -58,7 +76,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if not index.selects:
         return Refusal("a round does something also for an index that does not occur")
     seen = site.observed(nonzero[0]) if nonzero is not None else None
-    count = index.modules
+    count = index.modules or index.table
+    tensor = _elements(site, call) if nonzero is None else None
     if count is None and nonzero is not None and seen is not None and seen.dims == {1}:
         count = nonzero[0]
     if count is None:
@@ -67,12 +86,73 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     edits: dict[cst.CSTNode, Replacement] = {loop.iter: limit, **index.edits}
     if line is not None:
         edits[line] = cst.RemoveFromParent()
+    text = site.document.code(call)
+    assumes = {f"a round for an index that `{text}` lacks changes nothing": None}
+    masked = _mask_rounds(site, loop, tensor) if tensor is not None and not index.edits else None
+    if masked is not None and tensor is not None:
+        edits[loop], assumes = masked[0].with_changes(iter=edits.pop(loop.iter)), masked[1]
+        where, within = site.document.code(tensor), site.document.code(count)
+        assumes[f"every element of `{where}` is an index of `{within}`"] = None
     return Rewrite(
         edits,
         "A loop over all indices has a fixed number of rounds.",
         Applicability.UNSAFE,
-        (f"a round for an index that `{site.document.code(call)}` lacks changes nothing",),
+        tuple(assumes),
+        ("torch",),
     )
+
+
+def _elements(site: Site, call: cst.Call) -> cst.BaseExpression | None:
+    """Return the tensor whose distinct elements a call of `unique` returns; None if not known."""
+    match call:
+        case cst.Call(func=cst.Attribute(value=tensor), args=[]) if is_tensor(site, tensor):
+            return tensor
+        case cst.Call(args=[cst.Arg(value=tensor, keyword=None)]) if is_tensor(site, tensor):
+            return tensor
+    return None
+
+
+def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str]) -> bool:
+    """Return whether an assignment to one of the names `carried` does not itself keep its value."""
+    match node:
+        case cst.AugAssign(target=cst.Name(name)):
+            return name in carried
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
+            made = operation_of(site, value)
+            is_kept = made is not None and made.name == "where" and name in names_read(value)
+            return name in carried and not is_kept
+    return False
+
+
+def _mask_rounds(
+    site: Site, loop: cst.For, tensor: cst.BaseExpression
+) -> tuple[cst.For, dict[str, None]] | None:
+    """Return the loop with rounds that change nothing for an index that `tensor` lacks.
+
+    Also returns the assumptions. None if no value is carried from round to round, except by a
+    `torch.where` that keeps it, or if a line cannot be masked.
+    """
+    name = cst.ensure_type(loop.target, cst.Name).value
+    absent = site.document.unused_local(site.node, "absent")
+    lines = LoopLines(site)
+    choice = Choice(site, cst.Name(absent), Agreement(site, lines.assumes))
+    if not any(_is_carried(site, one, lines.carried_names(loop)) for one in walk(loop.body)):
+        return None
+    edits: dict[cst.CSTNode, Replacement] = {}
+    try:
+        for line in loop.body.body:
+            edits |= lines.mask_line(choice, loop, line)
+    except NotApplicable:
+        return None
+    if lines.unset:
+        return None
+    flag = build_statement(f"{absent} = ({{t}} != {name}).all()", t=tensor.deep_clone())
+    masked = replace_nodes(loop, edits)
+    guarded = build_expression(f"{choice.where}({absent}, 0, {name})")  # an index always in range
+    bare = {one: cst.Name(name) for one in walk(masked) if guarded.deep_equals(one)}
+    masked = replace_nodes(masked, bare)
+    body = cst.ensure_type(masked.body, cst.IndentedBlock)
+    return masked.with_changes(body=body.with_changes(body=[flag, *body.body])), lines.assumes
 
 
 def _find_loop(
@@ -130,6 +210,8 @@ class _IndexUses:
     edits: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
     modules: cst.BaseExpression | None = None
     """The list of modules or parameters that the index indexes; None if there is none."""
+    table: cst.BaseExpression | None = None
+    """A parameter or buffer of the module that has a row for each index; None if there is none."""
     selects: bool = False
     """Whether the index is compared or indexes a tensor, so that an iteration may do nothing."""
     elsewhere: str = ""
@@ -184,6 +266,9 @@ class _IndexUses:
             return True
         if seen is None or not seen.is_tensor:
             return self._stop(subscript)
+        if dotted_name(subscript.value).startswith("self.") and len(subscript.slice) == 1:
+            self.table = subscript.value
+            return True
         self.selects = True
         if single:
             name = cst.ensure_type(use, cst.Name)

@@ -206,7 +206,10 @@ def _fill_in_values(
     if len({dotted_name(one) for one in places}) < len(places):
         raise NotApplicable("the branch uses a value several times that it has just assigned")
     edits = {one: parenthesize(made.values[dotted_name(one)]) for one in places}
-    return value.with_changes() if not edits else replace_nodes(value, edits)
+    if not edits:
+        return value.with_changes()
+    # nodes without such a name stay the same objects, by which their facts are found
+    return replace_nodes(value, edits, lambda node: not edits.keys().isdisjoint(walk(node)))
 
 
 def _first_line(site: Site, node: cst.CSTNode) -> str:

@@ -78,12 +78,15 @@ def select_return(
     """
     site = selection.site
     body = selection.without_output(statements_of(node.body))
-    made = values_assigned(site, body, frozenset({RETURN}))
-    early, after = made.values[RETURN], statements_after(site, node)
+    after = statements_after(site, node)
     elsewhere = {
         *names_bound(*after.statements),
         *names_read(*after.statements, after.value, condition.tensor),
     }
+    made = values_assigned(site, body, frozenset({RETURN}))
+    if shared := elsewhere & set(names_bound(*made.local_lines)):  # written in place of their uses
+        made = values_assigned(site, body, frozenset({RETURN, *shared}))
+    early = made.values[RETURN]
     if shared := elsewhere & set(names_bound(*made.local_lines)):
         raise NotApplicable(f"`{min(shared)}` is something else on each way")
     choice = selection.choice(condition)
@@ -105,7 +108,8 @@ def select_return(
         if early not in walk(value):
             raise NotApplicable("what is returned early is used again later")
         name = site.document.unused_local(node, "early")
-        lines.append(build_statement("{n} = {v}", n=name, v=early))
+        bare = early.with_changes(lpar=(), rpar=())
+        lines.append(build_statement("{n} = {v}", n=name, v=bare))
         names[early] = cst.Name(name)
     selection.tests.append(node.test)
     if condition.guard is not None:

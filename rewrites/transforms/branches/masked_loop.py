@@ -10,8 +10,7 @@ from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
     assignment_targets,
-    infer,
-    infer_variable,
+    find_definitions,
     is_tensor,
     live_in,
     names_bound,
@@ -19,9 +18,7 @@ from fullgraph.rewrites.analysis import (
     names_read,
     split_statements,
     statements_after,
-    torch_name,
     walk,
-    word_set,
 )
 from fullgraph.rewrites.source import (
     Replacement,
@@ -34,15 +31,14 @@ from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.block_lines import guard_with, lost_comments
 from fullgraph.rewrites.transforms.branches.choice import Choice
-from fullgraph.rewrites.transforms.branches.in_place import (
-    conditional_statement,
-    guard_update,
-    is_update,
-    parse_assignment,
+from fullgraph.rewrites.transforms.branches.in_place import conditional_statement
+from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines, is_call_of
+from fullgraph.rewrites.transforms.branches.predicate import (
+    Predicate,
+    arithmetic_in_graph,
+    predicate_of,
 )
-from fullgraph.rewrites.transforms.branches.predicate import predicate_of
 
-_CONCATENATIONS = word_set("cat column_stack concat concatenate dstack hstack row_stack vstack")
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 
@@ -57,15 +53,18 @@ class MaskedLoop:
     node: cst.If
     """The `if t: break` or `if t: return a`."""
     assumes: dict[str, None] = field(default_factory=dict)
-    unset: dict[str, None] = field(default_factory=dict)
-    """Names without a value before the loop; they are set to None there."""
+    _counter: str = ""
+    """Loop variable whose value at the exit is used after the loop; "" for none."""
 
     def edits(self) -> dict[cst.CSTNode, Replacement]:
         """Return the edits of the loop and of the `return` after it. Raises NotApplicable."""
         site, document = self.site, self.site.document
         loop = self._masked_loop()
+        lines_of_loop = LoopLines(site, self.assumes, result=self._returned_value())
         done = document.unused_local(self.site.node, "done")
-        condition = predicate_of(site, self.node.test)
+        condition, edits = predicate_of(site, self.node.test), self._keep_scalar(loop)
+        if condition is None and edits:
+            condition = Predicate(self.node.test)
         if condition is None:
             raise NotApplicable("no tensor decides its test")
         guard = condition.guard
@@ -74,28 +73,51 @@ class MaskedLoop:
         choice = Choice(site, cst.Name(done), Agreement(site, self.assumes))
         choice.require_pure(*filter(None, (condition.tensor, guard)))
         lines, behind = self._statements_after_loop(choice, loop)
-        edits: dict[cst.CSTNode, Replacement] = {}
         for line in loop.body.body:
+            if line in edits:
+                continue
             if line is self.node:
                 sign = "~" if condition.negated else ""
                 bare = condition.tensor.with_changes(lpar=(), rpar=())
-                new = self._exit_statements(done, build_expression(f"{sign}{{t}}", t=bare), loop)
+                new = self._exit_statements(
+                    done, build_expression(f"{sign}{{t}}", t=bare), loop, lines_of_loop
+                )
                 if guard is not None:
                     new = [guard_with(guard, new, [])]
                 kept = [*self.node.leading_lines, *lost_comments(self.node, new)]
                 head = new[0].with_changes(leading_lines=kept)
                 edits[line] = cst.FlattenSentinel([head, *new[1:]])
             else:
-                edits |= self._mask_line(choice, loop, line)
+                edits |= lines_of_loop.mask_line(choice, loop, line)
         device = f", device={source}.device" if (source := self._tensor_before_loop(loop)) else ""
         start = build_statement(f"{done} = torch.zeros((), dtype=torch.bool{device})")
         first = start.with_changes(leading_lines=loop.leading_lines)
-        nothing = [build_statement(f"{name} = None") for name in self.unset]
+        nothing = [build_statement(f"{name} = None") for name in lines_of_loop.unset]
         masked = replace_nodes(loop, edits).with_changes(leading_lines=())
+        if self._counter:
+            before, masked, last = self._keep_counter(choice, lines_of_loop, loop, masked)
+            nothing, lines = [*nothing, before], [last, *lines]
         return {loop: cst.FlattenSentinel([first, *nothing, masked, *lines]), **behind}
 
+    def _keep_counter(
+        self, choice: Choice, lines_of_loop: LoopLines, loop: cst.For, masked: cst.For
+    ) -> tuple[cst.BaseStatement, cst.For, cst.BaseStatement]:
+        """Return a line before the loop, the loop, and a line after it that sets its variable.
+
+        Inside, the variable counts on; a second one keeps its value at the exit.
+        """
+        name = self._counter
+        last = self.site.document.unused_local(self.site.node, f"last_{name}")
+        kept = build_statement(f"{last} = {choice.where}({{d}}, {last}, {name})", d=choice.test)
+        self.assumes[f"a tensor may take the place of `{name}` after the loop"] = None
+        if not lines_of_loop.surely_iterates(loop):
+            self.assumes[f"the loop that sets `{name}` runs at least once"] = None
+        body = cst.ensure_type(masked.body, cst.IndentedBlock)
+        masked = masked.with_changes(body=body.with_changes(body=[kept, *body.body]))
+        return build_statement(f"{last} = 0"), masked, build_statement(f"{name} = {last}")
+
     def _exit_statements(
-        self, done: str, test: cst.BaseExpression, loop: cst.For
+        self, done: str, test: cst.BaseExpression, loop: cst.For, lines_of_loop: LoopLines
     ) -> list[cst.BaseStatement]:
         """Return the statements that replace the `if` with the exit.
 
@@ -108,11 +130,11 @@ class MaskedLoop:
         choice = Choice(self.site, cst.Name(leaving), Agreement(self.site, self.assumes))
 
         def old(path: str, value: cst.BaseExpression) -> cst.BaseExpression:
-            return self._earlier_value(choice, path, loop)
+            return lines_of_loop.earlier_value(choice, path, loop)
 
         lines = [
             cst.SimpleStatementLine(
-                [conditional_statement(choice, one, True, self._carried_names(loop), old)]  # type: ignore[arg-type]
+                [conditional_statement(choice, one, True, lines_of_loop.carried_names(loop), old)]  # type: ignore[arg-type]
             )
             for one in first
         ]
@@ -121,20 +143,6 @@ class MaskedLoop:
             *lines,
             build_statement(f"{done} = {done} | {leaving}"),
         ]
-
-    def _earlier_value(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
-        """Return the earlier value of a name or attribute, as a node with recorded facts.
-
-        Raises NotApplicable if it has none.
-        """
-        if "." not in path and path not in names_bound_before(self.site.document, loop):
-            raise NotApplicable(f"`{path}` has no value before the loop")
-        old = cst.parse_expression(path)
-        found = [infer_variable(self.site, path, loop)] if "." not in path else []
-        found += [infer(self.site, one) for one in walk(loop) if dotted_name(one) == path]
-        if fact := next(filter(None, found), None):
-            choice.agreement.known[old] = fact
-        return old
 
     def _statements_after_loop(
         self, choice: Choice, loop: cst.For
@@ -187,102 +195,35 @@ class MaskedLoop:
             raise NotApplicable("the loop is left in several ways")
         after = live_in(one for one in statements_after(document, loop) if one is not loop)
         variables = {dotted_name(target) for target in assignment_targets(loop)}
-        if variables & after:
-            raise NotApplicable(f"`{min(variables & after)}` is used after the loop")
+        if used := variables & after:
+            counts = isinstance(loop.target, cst.Name) and is_call_of(loop.iter, "range")
+            if not counts or self._returned_value() is not None:
+                raise NotApplicable(f"`{min(used)}` is used after the loop")
+            (self._counter,) = used
         return loop
 
-    def _mask_line(
-        self, choice: Choice, loop: cst.For, line: cst.CSTNode
-    ) -> dict[cst.CSTNode, Replacement]:
-        """Return the edits of a line of the loop, or of the lines in its blocks.
+    def _keep_scalar(self, loop: cst.For) -> dict[cst.CSTNode, Replacement]:
+        """Return the edit of the line of the loop that computes the number which the test compares.
 
-        Blocks are those of an `if` and of a `with` on a context manager of torch. Raises
-        NotApplicable for others.
+        The number stays a tensor: `r = a.norm() / b.norm()` for `r = a.norm().item() /
+        b.norm().item()`. Empty if there is no such line, or if other code reads the number.
         """
-        match line:
-            case cst.SimpleStatementLine():
-                body = [
-                    new for small in line.body for new in self._mask_statement(choice, loop, small)
-                ]
-                return {line: _replace_line(line, body)}
-            case cst.If(test=test, body=cst.IndentedBlock() as block, orelse=other):
-                choice.require_pure(test)
-                others = [] if other is None else [other]
-            case cst.Else(body=cst.IndentedBlock() as block):
-                others = []
-            case cst.With(
-                items=[cst.WithItem(item=cst.Call() as context)],
-                body=cst.IndentedBlock() as block,
-            ) if self.site.callee_name(context).startswith("torch."):
-                others = []
-            case _:
-                raise NotApplicable("there are other blocks in the loop")
-        edits: dict[cst.CSTNode, Replacement] = {}
-        for one in (*block.body, *others):
-            edits |= self._mask_line(choice, loop, one)
-        return edits
-
-    def _mask_statement(
-        self, choice: Choice, loop: cst.For, small: cst.BaseSmallStatement
-    ) -> list[cst.BaseSmallStatement]:
-        """Return the statements that replace one of the loop and have no effect after the exit."""
-        site = self.site
-        if isinstance(small, cst.Pass):
-            return [small]
-        if is_update(site, small):
-            return [guard_update(choice, small, False)]
-        target, value = parse_assignment(site, small)
-        choice.require_pure(value)
-        path = dotted_name(target)
-        if "." not in path and path not in self._carried_names(loop):
-            return [replace_nodes(small, choice.make_finite_edits(small, False))]
-        if self._grows(path, value):
-            raise NotApplicable(
-                f"`{path}` grows in each iteration: allocate it at full length, write each part to "
-                "its place, and mask what follows the exit"
-            )
-        if "." in path or path in names_bound_before(site.document, loop):
-            return [
-                _make_assignment(
-                    path, choice.select(self._earlier_value(choice, path, loop), value)
-                )
-            ]
-        if path in live_in(loop.body.body):
-            raise NotApplicable(f"`{path}` has no value before the loop")
-        self.unset[path] = None
-        if not self._surely_iterates(loop):
-            self.assumes[f"the loop that sets `{path}` runs at least once"] = None
-        new = site.document.unused_local(site.node, f"new_{path}")
-        choice.agreement.check_pair(value, value)
-        value = choice.make_finite(value, False)
-        kept = build_expression(
-            f"{new} if {path} is None else {choice.where}({{d}}, {path}, {new})", d=choice.test
-        )
-        return [_make_assignment(new, value), _make_assignment(path, kept)]
-
-    def _grows(self, path: str, value: cst.BaseExpression) -> bool:
-        """Return whether a value concatenates the earlier value of its name with others."""
-        return any(
-            isinstance(one, cst.Call)
-            and torch_name(self.site, one) in _CONCATENATIONS
-            and path in names_read(one)
-            for one in walk(value)
-        )
-
-    def _surely_iterates(self, loop: cst.For) -> bool:
-        """Return whether the source shows that the loop has an iteration: `range(10)`."""
-        match loop.iter:
-            case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer() as number)]):
-                return number.evaluated_value > 0
-        return False
-
-    def _carried_names(self, loop: cst.For) -> frozenset[str]:
-        """Return the names that carry values between iterations or out of the loop."""
-        document = self.site.document
-        after = live_in(one for one in statements_after(document, loop) if one is not loop)
-        result = self._returned_value()
-        after |= names_read(result) if result is not None else set()
-        return frozenset(set(names_bound(loop.body)) & (after | live_in(loop.body.body)))
+        known = find_definitions(self.site.document, self.node)
+        for name in walk(self.node.test):
+            if known is None or not isinstance(name, cst.Name):
+                continue
+            bindings = known.reaching.get(name, frozenset())
+            if len(bindings) != 1:
+                continue
+            (binding,) = bindings
+            line = self.site.document.statement(binding)
+            if line not in loop.body.body or len(known.uses(binding)) != 1:
+                continue
+            match line:
+                case cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)]):
+                    tensor = arithmetic_in_graph(self.site, value, self.assumes)
+                    return {line: replace_nodes(line, {value: tensor})} if tensor else {}
+        return {}
 
     def _tensor_before_loop(self, loop: cst.For) -> str:
         """Return the name of a tensor that exists before the loop, for its device; "" if none."""
@@ -293,21 +234,3 @@ class MaskedLoop:
                 if any(is_tensor(self.site, one) for one in nodes):
                     return path
         return ""
-
-
-def _make_assignment(path: str, value: cst.BaseExpression) -> cst.Assign:
-    """Return the assignment `path = value`."""
-    target = cst.parse_expression(path)
-    assert isinstance(target, cst.BaseAssignTargetExpression)
-    return cst.Assign([cst.AssignTarget(target)], value)
-
-
-def _replace_line(line: cst.SimpleStatementLine, body: list[cst.BaseSmallStatement]) -> Replacement:
-    """Return the replacement of `line` by the statements `body`, each on a line of its own."""
-    if len(body) == len(line.body):
-        return line.with_changes(body=body)
-    first, *others = [cst.SimpleStatementLine([small]) for small in body]
-    first = first.with_changes(
-        leading_lines=line.leading_lines, trailing_whitespace=line.trailing_whitespace
-    )
-    return cst.FlattenSentinel([first, *others])

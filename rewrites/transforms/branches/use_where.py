@@ -101,10 +101,13 @@ class WhereWriter:
             lines = self._merge_updates(branches, condition)
         else:
             read_later = frozenset((*branches.written(self.site), RETURN))
-            arms = (
-                self._values_of_branch(one, read_later),
-                self._values_of_branch(other, read_later),
-            )
+            tests, output = [*self.tests], [*self.output]
+            arms = [self._values_of_branch(body, read_later) for body in (one, other)]
+            if shared := _shared_names(condition.tensor, *arms):  # written in place of their uses
+                self.tests, self.output = tests, output
+                arms = [self._values_of_branch(body, read_later | shared) for body in (one, other)]
+                for arm in arms:
+                    arm.values = {key: arm.values[key] for key in arm.values if key not in shared}
             lines = self._where_statements(branches, condition, *arms)
         if condition.guard is None:
             return lines
@@ -259,11 +262,7 @@ class WhereWriter:
         self, choice: Choice, one: BranchValues, other: BranchValues
     ) -> None:
         """Raise NotApplicable where a name local to one branch is used elsewhere."""
-        names = [set(names_bound(*when.local_lines)) for when in (one, other)]
-        used = [names_read(*when.local_lines, *when.values.values()) for when in (one, other)]
-        both = (names[0] & (names[1] | used[1])) | (names[1] & used[0])
-        shared = both | ((names[0] | names[1]) & names_read(choice.test))
-        if shared:
+        if shared := _shared_names(choice.test, one, other):
             raise NotApplicable(f"`{min(shared)}` is something else on each way")
 
     def value_before(self, key: str, branches: Branches) -> cst.BaseExpression:
@@ -329,6 +328,14 @@ class WhereWriter:
             return False
         seen = infer(self.site, parent.left if parent.right is use else parent.right)
         return seen is not None and seen.is_tensor and all(t.is_float for t in seen.tensors)
+
+
+def _shared_names(test: cst.CSTNode, one: BranchValues, other: BranchValues) -> frozenset[str]:
+    """Return the names local to one branch that the test or the other branch uses too."""
+    names = [set(names_bound(*when.local_lines)) for when in (one, other)]
+    used = [names_read(*when.local_lines, *when.values.values()) for when in (one, other)]
+    both = (names[0] & (names[1] | used[1])) | (names[1] & used[0])
+    return frozenset(both | ((names[0] | names[1]) & names_read(test)))
 
 
 def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:

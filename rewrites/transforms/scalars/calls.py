@@ -36,12 +36,16 @@ _BOUNDS = {"clamp_min": "min", "clamp_max": "max", "clamp_min_": "min", "clamp_m
 _WITH_ALPHA = word_set("add add_ sub sub_ subtract subtract_")
 """Operations with `alpha=`, which must be a number."""
 _FILLED = {"full_like": "empty_like", "new_full": "new_empty"}
+_DIVISORS = {"gumbel_softmax": "tau"}
+"""Functions of torch that divide by an argument, with its name."""
 _MASK_FIRST = word_set("masked_fill masked_fill_ where")
 """Operations whose first tensor argument is a mask."""
 _MATH = re.compile(
-    r"math\.(sqrt|exp|expm1|log|log2|log10|log1p|sin|cos|tan|tanh|atan|ceil|floor|trunc|fabs|"
-    r"isnan|isinf|isfinite)"
+    r"(math|numpy)\.(sqrt|exp|expm1|log|log2|log10|log1p|sin|cos|tan|tanh|atan|arctan|ceil|floor|"
+    r"trunc|fabs|abs|absolute|isnan|isinf|isfinite)"
 )
+_NUMPY_NAMES = {"arctan": "atan", "absolute": "abs"}
+"""Functions of NumPy that `math` or Python has under another name."""
 _WHOLE = ("ceil", "floor", "trunc")
 _TESTS = ("isnan", "isinf", "isfinite")
 _FROM_ZERO = ("sqrt",)
@@ -58,7 +62,8 @@ def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
     if not isinstance(call, cst.Call):
         raise NotApplicable("a tensor cannot stand where the number is used")
     called = uses.site.callee_name(call)
-    operation = "" if called.startswith("math.") else torch_name(uses.site, call)
+    is_math = _MATH.fullmatch(called) is not None
+    operation = "" if is_math else torch_name(uses.site, call)
     function = called_function(uses.site, call)
     plain = arg.keyword is None and len(call.args) == 1
     if called in ("torch.tensor", "torch.as_tensor"):
@@ -67,9 +72,13 @@ def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
         _rewrite_operation(uses, call, arg, number, operation)
     elif called in ("max", "min"):
         _rewrite_max_or_min(uses, call, arg, number, called)
-    elif called in ("int", "float", "abs", "round") or _MATH.fullmatch(called):
+    elif called in ("int", "float", "abs", "round") or is_math:
         if not plain and called != "round":
             raise NotApplicable(f"`{called}` takes more than the number")
+        if called.startswith("numpy.") and called.endswith((".ceil", ".floor", ".trunc")):
+            raise NotApplicable(
+                f"`{called}` gives a float, and a tensor would be rounded to an int"
+            )
         _rewrite_conversion(uses, call, number, called)
     elif function is not None:
         _propagate_to_parameter(uses, function, call, arg, number)
@@ -127,6 +136,10 @@ def _rewrite_operation(
             seen = uses.observed(one)
             if seen is not None:
                 uses.promote_with(arg.value, number, seen, divided="div" in operation)
+    elif operation in _DIVISORS and keyword == _DIVISORS[operation] and uses.is_tensor(others[0]):
+        seen = uses.observed(others[0])
+        if seen is not None:
+            uses.promote_with(arg.value, number, seen, divided=True)
     elif operation == "randint":
         raise NotApplicable(
             "`torch.randint` draws between numbers: scale `torch.rand` by the tensor, which draws "
@@ -296,7 +309,11 @@ def _rewrite_conversion(uses: UseEdits, call: cst.Call, number: Number, called: 
 
     `called` is "abs", "float", "int", "round" or a function of `math` such as "math.sqrt".
     """
-    node, name = call.args[0].value, called.removeprefix("math.")
+    node, (module, _, name) = call.args[0].value, called.rpartition(".")
+    name, complains = (
+        _NUMPY_NAMES.get(name, name),
+        "NumPy warns" if module == "numpy" else "Python raises",
+    )
     if name == "abs":
         uses.propagate(call, replace(uses.widen(node, number), owns_memory=True))
         return
@@ -316,10 +333,10 @@ def _rewrite_conversion(uses: UseEdits, call: cst.Call, number: Number, called: 
     else:
         known = sign_of(uses.site, node)
         if name in _FROM_ZERO and not known:
-            uses.assume("the number is not negative, for otherwise Python raises")
+            uses.assume(f"the number is not negative, for otherwise {complains}")
         elif name in _ABOVE_ZERO and known is not Sign.POSITIVE:
-            uses.assume("the number is greater than zero, for otherwise Python raises")
-        elif name in ("exp", "expm1"):
+            uses.assume(f"the number is greater than zero, for otherwise {complains}")
+        elif name in ("exp", "expm1") and module == "math":
             uses.assume("the number is small enough for `math.exp`, which raises on overflow")
         if number.dtype in HALF:
             number = uses.cast(node, number, torch.float32)

@@ -28,7 +28,7 @@ def _function(body, *names):
             "no assignment",
         ),
         (
-            "for i in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x * i",
+            "for i in (1, 2):\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x * i",
             "`i` is used after the loop",
         ),
         (
@@ -143,6 +143,28 @@ def test_unsafe_where_a_counter_becomes_a_tensor():
     assert outcome.applicability == [Applicability.UNSAFE]
     assert outcome.assumes == ["a tensor may take the place of `n` and `n + 1`"]
     outcome.check((_leaf(X * 0.01),))
+
+
+def test_the_iteration_of_the_exit_is_used_after_the_loop_and_numbers_are_compared():
+    body = (
+        "y = x * 0\nfor k in range(5):\n    new = torch.tanh(0.3 * y + x)\n"
+        "    change = (new - y).norm().item() / (1e-5 + new.norm().item())\n    y = new\n"
+        "    if change < 0.05:\n        break\nreturn y * k"
+    )
+    outcome = rewritten(_function(body), _leaf(X))
+    assert outcome.source == _function(
+        "y = x * 0\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\nlast_k = 0\n"
+        "for k in range(5):\n    last_k = torch.where(done, last_k, k)\n"
+        "    new = torch.tanh(0.3 * y + x)\n"
+        "    change = (new - y).norm().double() / (1e-5 + new.norm().double())\n"
+        "    y = torch.where(done, y, new)\n    done = done | (change < 0.05)\nk = last_k\n"
+        "return y * k"
+    )
+    assert outcome.assumes == [
+        "`1e-5 + new.norm().item()` is not zero, for otherwise Python raises",
+        "a tensor may take the place of `k` after the loop",
+    ]
+    outcome.check((_leaf(X * 0.01),), (_leaf(X * 3),))
 
 
 def test_a_return_from_the_loop_and_a_name_that_only_the_loop_sets():

@@ -103,6 +103,11 @@ FIXED = [
         "y = x.softmax(0)\ny = torch.nan_to_num(y, nan=0.5)\nreturn y",
     ),
     (
+        "if x.sum() > 0:\n    k = x > 0.1\n    x = x * k\n    return x.sum()\n"
+        "else:\n    x = x[:2]\n    return x.mean()",
+        "k = x > 0.1\nreturn torch.where(x.sum() > 0, (x * k).sum(), x[:2].mean())",
+    ),
+    (
         "y = x.exp()\nif torch.isnan(y).any():\n    y = torch.nan_to_num(y, nan=0.5)\nreturn y",
         "y = x.exp()\ny = torch.where(torch.isnan(y).any(), torch.nan_to_num(y, nan=0.5), y)\n"
         "return y",

@@ -70,3 +70,33 @@ def test_left_alone(loop, reason):
     text, _, refusals = offered(source, call, category, X, rule="FG410")
     assert not text
     assert reason in refusals[0]
+
+
+def test_a_sum_over_the_classes_that_occur():
+    source = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.centers = torch.nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, x, labels):
+        loss = x.new_zeros(())
+        for c in labels.unique():
+            share = (labels == c).float()
+            loss = loss + (share[:, None] * (x - self.centers[c]) ** 2).sum() / share.sum()
+        return loss
+"""
+    outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
+    after = source.replace(
+        "for c in labels.unique():",
+        "for c in range(len(self.centers)):\n            absent = (labels != c).all()",
+    ).replace(
+        "loss = loss + (share[:, None] * (x - self.centers[c]) ** 2).sum() / share.sum()",
+        "loss = torch.where(absent, loss, loss + (share[:, None] * "
+        "(x - self.centers[c]) ** 2).sum() / torch.where(absent, 1, share.sum()))",
+    )
+    assert outcome.source == after, (outcome.source, outcome.refusals)
+    assert outcome.assumes == ["every element of `labels` is an index of `self.centers`"]
+    outcome.check((-X, torch.tensor([3, 1, 1, 0, 0, 2])), zero_is_none=True)

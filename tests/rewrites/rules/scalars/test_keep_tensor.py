@@ -7,7 +7,7 @@ from tests.rewrites.harness import imported, offered, rewritten, rewritten_toget
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import math\nimport statistics\n\nimport torch\n\n\n"
+HEAD = "import math\nimport statistics\n\nimport numpy as np\nimport torch\n\n\n"
 CATEGORY = "scalar extraction"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
@@ -54,6 +54,10 @@ FIXED = [
         "n = x.sum().detach()\n\n    return x * (2 * n + 1)",
     ),
     ("return x * math.sqrt(x.abs().sum())", "return x * x.abs().sum().detach().sqrt()"),
+    (
+        "return x * (2 * np.exp(-x.mean().item()) + 0.1)",
+        "return x * (2 * (-x.mean().detach()).exp() + 0.1)",
+    ),
     (
         "c = 0.2 * x.abs().max().item()\n    return torch.where(x <= c, x, c)",
         "c = 0.2 * x.abs().max().detach()\n    return torch.where(x <= c, x, c)",
