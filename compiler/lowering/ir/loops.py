@@ -172,7 +172,7 @@ class Assertion:
 
 
 Step = Loop | Extern
-Output: TypeAlias = "View | sympy.Expr | None"
+Output: TypeAlias = "View | sympy.Basic | None"
 
 
 @dataclass(frozen=True)

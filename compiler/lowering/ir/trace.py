@@ -337,7 +337,7 @@ class _Tracer:
             found = self._values[value]
             if isinstance(found, View):
                 return self._output_view(value, found)
-            assert isinstance(found, sympy.Expr)
+            assert isinstance(found, sympy.Basic)
             return found
         return None if value is None else sympy.sympify(value)
 

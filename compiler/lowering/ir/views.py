@@ -196,6 +196,8 @@ def _lower_unbind(call: Call) -> tuple[View, ...]:
 
 def _lower_unfold(call: Call) -> View:
     view = call.view("self")
+    if not view.sizes:
+        return reshape(view, call.sizes)
     dim = call.dim("dimension", len(view.sizes))
     *index, inside = variables_of(call.sizes)
     index[dim] = index[dim] * call.size("step") + inside

@@ -82,7 +82,7 @@ _EXTERN: Mapping[ExternReason, str] = {
     """,
     "data-dependent size": """
         nonzero nonzero_static masked_select unique_dim unique_consecutive unique_dim_consecutive
-        _unique2 bincount repeat_interleave.Tensor _local_scalar_dense item equal
+        _unique _unique2 bincount repeat_interleave.Tensor _local_scalar_dense item equal
         masked_scatter masked_scatter_backward _embedding_bag _embedding_bag_forward_only
         _embedding_bag_backward _embedding_bag_dense_backward
         _embedding_bag_per_sample_weights_backward segment_reduce _segment_reduce_backward

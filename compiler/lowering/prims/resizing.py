@@ -38,14 +38,20 @@ def _resize_backward(
     Such an operator multiplies by one matrix for each dim. `resize(identity, dim, size)` returns
     the matrix of a dim, as one row for each element of the input, which has that size.
     """
-    count = len(sizes)
+    count, dtype = len(sizes), gradient.dtype
+    gradient = _widened(gradient)
     for number, size in enumerate(sizes):
         identity = torch.eye(size, dtype=gradient.dtype, device=gradient.device)
         matrix = resize(identity, number, size)  # size of the input × size of the output
         dim = gradient.ndim - count + number
         moved = torch.movedim(gradient, dim, -1) @ matrix.t()
         gradient = torch.movedim(moved, -1, dim)
-    return gradient
+    return gradient.to(dtype)
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Return a tensor in a dtype whose rounding after each dim does not count."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def _aligned_backward(
@@ -105,12 +111,13 @@ def _pad_backward(reflects: bool, gradient: Tensor, x: Tensor, padding: Sequence
 
 
 def _adaptive_avg_pool3d(x: Tensor, sizes: Sequence[int]) -> Tensor:
+    dtype, x = x.dtype, _widened(x)
     for number, size in enumerate(sizes):
         dim = x.ndim - len(sizes) + number
         identity = torch.eye(x.shape[dim], dtype=x.dtype, device=x.device)
         moved = torch.movedim(x, dim, -1) @ _pool_rows(identity, size)
         x = torch.movedim(moved, -1, dim)
-    return x
+    return x.to(dtype)
 
 
 def _adaptive_avg_pool_backward(gradient: Tensor, x: Tensor) -> Tensor:

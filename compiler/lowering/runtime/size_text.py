@@ -18,6 +18,12 @@ def size_text(value: sympy.Basic) -> str:
         return str(value)
     if isinstance(value, sympy.Integer):
         return str(int(value))
+    if isinstance(value, sympy.Piecewise):
+        *pairs, last = value.args
+        text = size_text(last.args[0])
+        for result, condition in (pair.args for pair in reversed(pairs)):
+            text = f"({size_text(result)} if {size_text(condition)} else {text})"
+        return text
     args = [size_text(arg) for arg in value.args]
     kind = type(value).__name__
     if isinstance(value, sympy.Add):

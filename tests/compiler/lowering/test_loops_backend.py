@@ -146,7 +146,8 @@ def test_assertions_and_numbers_of_tensors() -> None:
         torch._check(count < 9)
         torch._assert_async(x[0] > -5, "x[0] is too small")
         torch._check((x[0] < 2).item())
-        return x * count + 1, found[:, 0] * 2, x.sum() + found.shape[0]
+        is_small = (x[1] < 3).item()
+        return x * count + 1, found[:, 0] * 2, x.sum() + found.shape[0], is_small
 
     options = {"codegen": CODEGEN}
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
