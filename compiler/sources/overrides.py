@@ -173,8 +173,8 @@ def _new_decorators(
 
     The path is ("Net", "forward"); the decorators are the new ones, innermost first.
     """
-    known = dict(_functions_by_path(old.body))
-    for path, function in _functions_by_path(new.body):
+    known, last = (dict(_functions_by_path(tree.body)) for tree in (old, new))  # the last of a name
+    for path, function in last.items():
         if path in known:
             above = len(function.decorator_list) - len(known[path].decorator_list)
             old_list, new_list = (f.decorator_list for f in (known[path], function))

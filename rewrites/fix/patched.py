@@ -146,7 +146,7 @@ class _Copies:
     def _copy_member(self, value: object) -> Any:
         """Return the copy of a class's member; the same member if it needs none."""
         match value:
-            case FunctionType() if "__class__" in value.__code__.co_freevars:
+            case FunctionType() if _names_its_class(value):
                 return self.made.get(id(value)) or self._copy_function(value)
             case staticmethod() | classmethod():
                 inner = self._copy_member(value.__func__)
@@ -179,6 +179,8 @@ class _Copies:
             content = cell.cell_contents
         except ValueError:
             return cell
+        if isinstance(content, FunctionType) and _names_its_class(content):
+            return CellType(self._copy_member(content))
         if not isinstance(content, type) or self.made.get(id(content)) is None:
             return cell
         new: CellType = self.made.setdefault(id(cell), CellType())
@@ -242,8 +244,16 @@ def _is_torchs(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in ("torch", "builtins")
 
 
+def _names_its_class(function: FunctionType) -> bool:
+    """Return whether a method, or one that it decorates, has the cell of `super()`."""
+    return any("__class__" in one.__code__.co_freevars for one in _functions_inside([function]))
+
+
 def _class_cells(value: object) -> list[CellType]:
-    """Return the empty `__class__` cells of a copied method, to be filled with its class."""
+    """Return the empty `__class__` cells of a copied method, to be filled with its class.
+
+    Also those of a method inside its decorators.
+    """
     value = getattr(value, "__func__", getattr(value, "fget", value))
-    cells = getattr(value, "__closure__", None) or ()
+    cells = [cell for one in _functions_inside([value]) for cell in one.__closure__ or ()]
     return [cell for cell in cells if cell == CellType()]

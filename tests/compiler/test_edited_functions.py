@@ -234,6 +234,20 @@ def test_decorated_functions_and_held_ones(load):
         assert held() == 210
 
 
+def test_decorators_of_overloads_are_not_new_ones_of_the_function(load):
+    module = load("""
+        import functools
+        @functools.singledispatch
+        def f(x):
+            raise TypeError
+        def f(x):
+            return x + 1
+        """)
+    text = linecache.getlines(module.__file__)
+    with override_sources({module.__file__: "".join(text).replace("x + 1", "x + 2")}) as override:
+        assert (module.f(1), override.refused, override.decorated) == (3, (), ())
+
+
 def test_nested_functions_lambdas_and_comprehensions(load):
     module = load("""
         def f(xs):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -84,11 +84,17 @@ class Agreement:
         return replace(seen, types=("torch.Tensor",), values=())
 
     def assume_zero_gradients(
-        self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]
+        self,
+        one: Sequence[cst.CSTNode],
+        other: Sequence[cst.CSTNode],
+        local: Collection[str] = (),
     ) -> None:
-        """Assume that a zero gradient is acceptable for tensors that only one branch uses."""
+        """Assume that a zero gradient is acceptable for tensors that only one branch uses.
+
+        Not for the names `local`, which a branch assigns.
+        """
         sides = [used_names(when) for when in (one, other)]
-        for path in sorted(sides[0].keys() ^ sides[1].keys()):
+        for path in sorted((sides[0].keys() ^ sides[1].keys()) - {*local}):
             node = sides[0].get(path) or sides[1][path]
             if self.may_require_grad(node):
                 clause = f"`{path}` may get a gradient of zero where it got none"

@@ -168,7 +168,7 @@ class WhereWriter:
             choice.require_pure(a, b)
             choice.agreement.arithmetic = self._is_float_operand(key, branches)
             values[key] = choice.select(a, b)
-        choice.agreement.assume_zero_gradients(*used)
+        choice.agreement.assume_zero_gradients(used[0], used[1])
         own = [
             self.unconditional_line(choice, line, when)
             for branch_values, when in ((one, True), (other, False))
@@ -239,7 +239,9 @@ class WhereWriter:
             return self.value_before(key, branches)
 
         lines = guard_updates(choice, sides, read_later, old)
-        choice.agreement.assume_zero_gradients(*(stored_operands(branch) for branch, _ in sides))
+        operands = [stored_operands(branch) for branch, _ in sides]
+        local = names_bound(*branches.one, *branches.other)
+        choice.agreement.assume_zero_gradients(operands[0], operands[1], local)
         self.tests.append(branches.test)
         return self._hoist_condition(choice, lines, changes=True)
 
@@ -299,9 +301,11 @@ class WhereWriter:
         after = branches.after(self.site)
         changed = aliases & set(names_mutated(*after))
         if changed:
-            others = [one.deep_remove(branches.node) for one in after if one is not branches.node]
-            rest = [one for one in others if isinstance(one, cst.CSTNode)]
-            changed &= set(names_mutated(*rest))
+            gone: dict[cst.CSTNode, Replacement] = {
+                one: cst.RemoveFromParent() for one in (branches.node, *branches.rest)
+            }
+            others = [replace_nodes(one, gone) for one in after if one not in gone]
+            changed &= set(names_mutated(*others))
         if changed - {""}:
             raise NotApplicable(f"`{min(changed - {''})}` is changed in place later")
 

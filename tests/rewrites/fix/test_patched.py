@@ -60,6 +60,20 @@ def test_a_wrapper_of_another_file_is_edited(net, tmp_path):
     assert isinstance(copy, torch.nn.Module) and list(copy.parameters()) == list(net.parameters())
 
 
+def test_a_decorated_method_that_calls_super_is_copied_with_its_class(tmp_path, monkeypatch):
+    text = NET.replace("return self.inner(x)", "return super().inner(x)")
+    (tmp_path / "wrapper.py").write_text(WRAPPER)
+    (tmp_path / "supernet.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    import supernet
+
+    model = supernet.Net()
+    copy = patched(model, {str(tmp_path / "supernet.py"): text.replace("x + 1", "x + 2")})
+    x = torch.ones(1)
+    assert (model(x), copy(x)) == (torch.tensor([4.0]), torch.tensor([6.0]))
+    del sys.modules["supernet"], sys.modules["wrapper"], torch.nn.Module.hung_there
+
+
 HOLDER = """\
 import torch
 
