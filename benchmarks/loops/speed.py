@@ -1,7 +1,7 @@
 """The backend `loops` beside eager, aot_eager and Inductor: results, and cold and steady time.
 
-    python -m benchmarks.loops_zoo                   # every program; prints a table in Markdown
-    python -m benchmarks.loops_zoo "mlp, training"   # some of them
+    python -m benchmarks.loops.speed                   # every program; prints a table in Markdown
+    python -m benchmarks.loops.speed "mlp, training"   # some of them
 
 Each cell is a process of its own with empty caches. *Cold* is the time of the first call (with the
 backward, in training) minus that of a later one, *steady* the shortest of later calls. *Generated*
@@ -149,7 +149,7 @@ def run_fresh(case: str, backend: str) -> dict[str, Any]:
             "FULLGRAPH_CACHE_DIR": folder,
             "TORCHINDUCTOR_CACHE_DIR": folder,
         }
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.loops_zoo", case, backend]
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.loops.speed", case, backend]
         try:
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=SECONDS
