@@ -1,7 +1,7 @@
 """Bugs of Inductor in real models: where `compile` runs them, and the stage that `bisect` names.
 
-    python -m benchmarks.loops_bugs FOLDER            # every script of a verified compiler bug
-    python -m benchmarks.loops_bugs FOLDER bool_sum_dtype softshrink_nan
+    python -m benchmarks.loops.bugs FOLDER            # every script of a verified compiler bug
+    python -m benchmarks.loops.bugs FOLDER bool_sum_dtype softshrink_nan
 
 A script has `build()`, which returns a callable and its inputs, and `CHECK_STRIDES`. The callable
 runs in one graph with each of `MODELS`, in training, under `compile`; `bisect` gets it alone.
@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.loops_zoo import PROGRAMS
+from benchmarks.loops.speed import PROGRAMS
 from fullgraph.compiler.fallback import compile, report
 from fullgraph.minifier.bisect.bisect import bisect
 
@@ -110,7 +110,7 @@ def _ask(path: str, name: str) -> dict[str, Any]:
     """Run one cell in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         caches = {"TORCHINDUCTOR_CACHE_DIR": folder, "FULLGRAPH_CACHE_DIR": folder}
-        code = f"from benchmarks import loops_bugs; loops_bugs.answer({path!r}, {name!r})"
+        code = f"from benchmarks.loops import bugs; bugs.answer({path!r}, {name!r})"
         done = subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, **caches},
