@@ -1,6 +1,6 @@
 """Fix every model of the zoo that breaks, and small modules as projects write them.
 
-    python benchmarks/fix_zoo.py [--only PART] [--jobs 2] [--timeout 240] [--fresh]
+    python benchmarks/fix_zoo.py [--only PART] [--jobs 2] [--seconds 120] [--fresh]
 
 Each model is fixed in a process forked from one warmed server. Then, independently of the proofs,
 original and fixed model run on new random inputs of the same kind: outputs and gradients must be
@@ -50,12 +50,12 @@ FRESH = 4
 """New random inputs that original and fixed model are compared on."""
 
 
-def fixed(built: Built, *, inductor: bool = False) -> dict[str, Any]:
-    """What fix makes of one model, as JSON-ready data."""
+def fixed(built: Built, *, inductor: bool = False, seconds: float = 120) -> dict[str, Any]:
+    """What fix makes of one model within a time limit, as JSON-ready data."""
     from fullgraph.rewrites.fix import fix
 
     model, args, kwargs = built
-    fixes = fix(model, args, kwargs=kwargs, inductor=inductor, seconds=120)
+    fixes = fix(model, args, kwargs=kwargs, inductor=inductor, seconds=seconds)
     accepted = [s for s in fixes.suggestions if s.accepted]
     numbers = any(s.numbers for s in accepted)
     changed = [
@@ -209,7 +209,7 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", metavar="PART", help="models whose key holds PART")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="models at a time")
-    parser.add_argument("--timeout", type=float, default=240, metavar="S", help="for one model")
+    parser.add_argument("--seconds", type=float, default=120, metavar="S", help="limit of one fix")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     options = parser.parse_args()
     keys = [key for key in (*_breaking(), *ENTRIES) if options.only in key]
@@ -224,10 +224,12 @@ def main() -> int:
             rows.pop(row["key"], None)
             if not row["crash"]:  # a crash is asked again
                 rows[row["key"]] = row
-    server, start = Server(options.timeout), monotonic()
+    server, start = Server(2 * options.seconds), monotonic()
     with path.open("a") as file, ThreadPoolExecutor(options.jobs) as pool, closing(server):
         left = {
-            pool.submit(server.ask, partial(fixed, inductor=key in ZOO), key): key
+            pool.submit(
+                server.ask, partial(fixed, inductor=key in ZOO, seconds=options.seconds), key
+            ): key
             for key in keys
             if key not in rows
         }
