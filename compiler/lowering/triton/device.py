@@ -140,5 +140,12 @@ def checked_position(position, size, error, is_active):
 
 
 @triton.jit
+def log_add_exp(a, b):
+    high, low = maximum(a, b), minimum(a, b)
+    total = high + libdevice.log1p(tl.exp(low - high))
+    return tl.where(high == low, high + 0.6931471805599453, total)
+
+
+@triton.jit
 def multiply(a, b):
     return a * b

@@ -34,13 +34,7 @@ class Accumulator:
             return "0"
         if self.kind in ("prod", "all"):
             return "1"
-        is_max = _SIGNS[self.kind] == ">"
-        if self.dtype.is_floating_point:
-            return f'float("{"-" if is_max else ""}inf")'
-        if self.dtype == torch.bool:
-            return str(not is_max)
-        limits = torch.iinfo(self.dtype)
-        return str(limits.min if is_max else limits.max)
+        return worst_value(self.kind, self.dtype)
 
     def declare(self, name: str) -> list[str]:
         """Return the statements before the loop."""
@@ -94,6 +88,17 @@ class Accumulator:
             chosen = f"tl.where({name}_any, {name}_nan, {chosen})"
         last = torch.iinfo(torch.int64).max
         return [*lines, f"{name} = tl.min(tl.where({chosen}, {name}_at, {last}), 1)[:, None]"]
+
+
+def worst_value(kind: str, dtype: torch.dtype) -> str:
+    """Return the value that every other replaces in a maximum or minimum."""
+    is_max = _SIGNS[kind] == ">"
+    if dtype.is_floating_point:
+        return f'float("{"-" if is_max else ""}inf")'
+    if dtype == torch.bool:
+        return str(not is_max)
+    limits = torch.iinfo(dtype)
+    return str(limits.min if is_max else limits.max)
 
 
 def make_accumulator(loop: Loop) -> Accumulator:

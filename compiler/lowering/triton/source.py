@@ -29,6 +29,7 @@ from fullgraph.compiler.lowering.ir import (
     walk_expressions,
 )
 from fullgraph.compiler.lowering.triton.reductions import Accumulator, make_accumulator
+from fullgraph.compiler.lowering.triton.scans import Scanner
 from fullgraph.compiler.lowering.triton.writer import Axes, Writer
 
 POINTWISE_BLOCK = 1024
@@ -45,13 +46,12 @@ def write_kernel(
 ) -> KernelSource:
     """Return the Triton source of a kernel. `in_memory` are the buffers that others read.
 
-    Raises `UnsupportedOperator` for scans and special functions.
+    Raises `UnsupportedOperator` for special functions.
     """
     parts = [part for one in kernel.members for part in walk_expressions(one.loop.body)]
     names = {one.operator for one in parts if isinstance(one, Operation)} & {*SPECIAL, "bitcast"}
-    scans = {f"{one.loop.scan.kind} as a scan" for one in kernel.members if one.loop.scan}
-    if names or scans:
-        missing = ", ".join(sorted(names | scans))
+    if names:
+        missing = ", ".join(sorted(names))
         raise UnsupportedOperator(f"backend `loops`: Triton kernels have no {missing}")
     return _KernelWriter(make_nest(kernel, buffers), buffers, in_memory).write()
 
@@ -68,7 +68,10 @@ class _KernelWriter:
         self._statements = {one.member.name: one for one in nest.statements}
         self._outer_values: dict[str, str] = {}
         self._count = product([size for _, size in nest.inner])
-        self._is_one_tile = self._count.is_Integer and int(self._count) <= MAX_ROW
+        first = nest.statements[0].member.loop
+        self._scanner = Scanner(first.scan.kind, first.body.dtype) if first.scan else None
+        is_short = self._count.is_Integer and int(self._count) <= MAX_ROW
+        self._is_one_tile = is_short and self._scanner is None
         axes: dict[str, Axes] = {}
         names = {variable: str(variable) for variable in nest.ranges}
         axes |= {str(variable): frozenset("x") for variable, _ in nest.outer}
@@ -82,6 +85,8 @@ class _KernelWriter:
         if not self._nest.inner:
             for statement in self._nest.statements:
                 self._store(self._writer, statement)
+        elif self._scanner is not None:
+            self._write_scan(self._scanner, *self._nest.statements)
         else:
             for level in range(max(self._level.values()) + 1):
                 self._write_level(level)
@@ -165,12 +170,29 @@ class _KernelWriter:
         declared = [line for _, one, name in reductions for line in one.declare(name)]
         before[start:start] = declared
         if block is not self._writer:
-            before.append(f"for tile in range(0, {self._writer.index(self._count)}, RBLOCK):")
-            before += [f"    {line}" for line in block.lines]
+            self._write_tiles(block)
         for statement, accumulator, name in reductions:
             before += accumulator.result(name)
             self._writer.axes[name] = frozenset("x")
             self._keep(self._writer, statement, name)
+
+    def _write_scan(self, scanner: Scanner, statement: Statement) -> None:
+        """Write the loop of a scan, each of whose tiles goes on from the one before."""
+        block = self._current = self._writer.block()
+        self._name_inner(block, "tile + lanes")
+        block.lines += scanner.step(
+            block.value(statement.body), block.index(self._inner_position())
+        )
+        block.axes["scanned"] = frozenset("xr")
+        self._write_memory(block, statement, "scanned")
+        self._writer.lines += scanner.declare()
+        self._write_tiles(block)
+
+    def _write_tiles(self, block: Writer) -> None:
+        """Write a loop over the tiles of a row around a block."""
+        count = self._writer.index(self._count)
+        self._writer.lines.append(f"for tile in range(0, {count}, RBLOCK):")
+        self._writer.lines += [f"    {line}" for line in block.lines]
 
     def _inner_position(self) -> sympy.Expr:
         variables, sizes = zip(*self._nest.inner, strict=True)
@@ -196,7 +218,7 @@ class _KernelWriter:
             return
         dtype = self._buffers[name].dtype
         positions = {one.symbol: writer.value(one.position) for one in statement.positions}
-        axes: Axes = frozenset("xr" if statement.member.phase == "inner" else "x")
+        axes: Axes = frozenset("xr" if statement.member.phase in ("inner", "scan") else "x")
         self._arguments.written.add(name)
         pointer = writer.pointer(name, dtype, statement.offset, axes, positions)
         writer.lines.append(f"tl.store({pointer}, {value}, {writer.mask(axes)})")
@@ -236,6 +258,8 @@ class _KernelWriter:
         if self._is_one_tile:
             row = 1 << max(int(self._count) - 1, 0).bit_length()
             return {"XBLOCK": min(max(TILE // row // 4, 1), 64), "RBLOCK": row}
+        if self._scanner is not None and self._scanner.is_serial:
+            return {"XBLOCK": 64, "RBLOCK": 1}
         if runs_along_outer(self._nest):
             return {"XBLOCK": 64, "RBLOCK": TILE // 64}
         return {"XBLOCK": 1, "RBLOCK": TILE // 2}
