@@ -116,7 +116,7 @@ def _lower_as_strided_scatter(call: Call) -> View:
     parts = (i * sympy.sympify(s) for i, s in zip(index, strides, strict=True))
     offset = sum(parts, sympy.sympify(call["storage_offset"] or 0))
     sizes = tuple(buffer.sizes[dim] for dim in order)
-    target = [sympy.Integer(0)] * len(sizes)
+    target = [sympy.Integer(0)] * len(buffer.sizes)
     found = unflatten_index(offset, sizes, ranges_of(source.sizes))
     for dim, part in zip(order, found, strict=True):
         target[dim] = part

@@ -205,6 +205,7 @@ def test_scatters() -> None:
             base.index_put((index[:, None], index), torch.tensor(0.5)) + 1,
             base.diagonal_scatter(x[0, :9], 1), base.masked_fill(x > 0, 0),
             base.as_strided_scatter(x[:2, :3], (2, 3), (1, 20), 5),
+            (x[:1] * 1).as_strided_scatter(x[:2, :2], (2, 2), (1, 3), 2),
         ]  # fmt: skip
 
     check(function, torch.randn(12, 10), torch.tensor([0, 5, 9, 3]))
