@@ -125,7 +125,8 @@ def test_scans() -> None:
         return [
             x.cumsum(0), x.cumsum(1) + 1, y.cumsum(2), x.cumprod(2), x.logcumsumexp(1), i.cumsum(0),
             *x.cummax(0), *y.cummin(1), *(i > 0).cummax(1), i.cumsum(1, dtype=torch.float64),
-            x[0, 0, 0].cumsum(0), *x[:, :1].cummax(1), x.half().cumsum(1), i.cumprod(0),
+            torch.complex(y, y).cumsum(1), x[0, 0, 0].cumsum(0), *x[:, :1].cummax(1),
+            x.half().cumsum(1), i.cumprod(0),
         ]  # fmt: skip
 
     x, i = torch.randn(5, 4, 70), torch.randint(-3, 4, (6, 7))
@@ -173,7 +174,7 @@ def test_complex_numbers() -> None:
         return [
             y, y.conj() * x.to(torch.complex64), y.abs(), y.angle(), y.real, y.imag.sin(), -y.t(),
             torch.cat([z, y], 1)[:, 2:7], y.sum(1), z @ w.t(), y.flip(0), torch.view_as_real(y) + 1,
-            torch.complex(x, x * 2), torch.view_as_complex(torch.stack([x, -x], -1)), y.cumsum(0),
+            torch.complex(x, x * 2), torch.view_as_complex(torch.stack([x, -x], -1)),
             torch.fft.rfft(x.t(), dim=0).t(), torch.fft.ifft(y, dim=0), z[:, ::2],
             torch.polar(x, x),
         ]  # fmt: skip
