@@ -35,6 +35,7 @@ from fullgraph.rewrites.analysis.purity import (
 from fullgraph.rewrites.analysis.site import Knowledge, NotApplicable, Site
 from fullgraph.rewrites.analysis.state_uses import StateUses, find_state_uses
 from fullgraph.rewrites.analysis.torch_names import (
+    DYNAMIC_SHAPE,
     ELEMENTWISE,
     IN_PLACE,
     LAYERS_WITHOUT_PARAMETERS,
@@ -45,6 +46,7 @@ from fullgraph.rewrites.analysis.torch_names import (
 __all__ = [
     "ARITHMETIC",
     "COMPARED",
+    "DYNAMIC_SHAPE",
     "ELEMENTWISE",
     "IN_PLACE",
     "LAYERS_WITHOUT_PARAMETERS",

@@ -39,6 +39,8 @@ RAISING = names_with("raising")
 """Raise for some elements, such as a singular matrix."""
 INDEXING = names_with("indexing")
 """Raise for an index out of range."""
+DYNAMIC_SHAPE = names_with("dynamic-shape")
+"""How many elements the result has depends on data."""
 STATEFUL = names_with("stateful")
 """Layers that may update running statistics."""
 LAYERS_WITHOUT_PARAMETERS = names_with("layer") - names_with("parameters")

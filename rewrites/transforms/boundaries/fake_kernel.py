@@ -155,9 +155,13 @@ class FakeKernel:
     Sizes are taken from the arguments where possible. At most one is dynamic, named `size`.
     """
 
-    def __init__(self, torch: str, arguments: Sequence[OperatorArgument]) -> None:
+    def __init__(
+        self, torch: str, arguments: Sequence[OperatorArgument], *, depends_on_data: bool
+    ) -> None:
+        """`depends_on_data`: whether the code calls an operator such as `unique`."""
         self.torch = torch
         self.arguments = arguments
+        self.depends_on_data = depends_on_data
         self.shapes: list[str] = []
         """Source of the results' shapes, for assumptions."""
         self.sizes: set[object] = set()
@@ -196,8 +200,11 @@ class FakeKernel:
         """Return code for one size of a result: that of an argument which had the same sizes.
 
         `values` are the observed sizes, `index` is the dimension, and `dims` is how many dimensions
-        the result has. The size is dynamic if no argument had these sizes.
+        the result has. The size is dynamic if no argument had these sizes, and so is the first one
+        if it may depend on data: one observed value that an argument has too may be chance.
         """
+        if self.depends_on_data and index == 0 and len(values) == 1:
+            return self._dynamic_size(values)
         found: list[tuple[int, int, str]] = []
         for one in self.arguments:
             if one.seen is None:

@@ -11,7 +11,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import NotApplicable, Site, walk
+from fullgraph.rewrites.analysis import DYNAMIC_SHAPE, NotApplicable, Site, torch_name, walk
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.boundaries.fake_kernel import (
     FakeKernel,
@@ -195,7 +195,9 @@ def _operator_edit(
     torch = document.imported_name("torch") or "torch"
     stem = name.strip("_")
     operator, fake = document.unused_name(f"_{stem}_op"), document.unused_name(f"_{stem}_fake")
-    kernel = FakeKernel(torch, arguments)
+    calls = [one for body in statements for one in walk(body) if isinstance(one, cst.Call)]
+    depends = any(torch_name(site, one) in DYNAMIC_SHAPE for one in calls)
+    kernel = FakeKernel(torch, arguments, depends_on_data=depends)
     texts = [kernel.result(seen, levels) for seen, levels in results]
     kinds = ["int" if seen.is_number else f"{torch}.Tensor" for seen, _ in results]
     random = any(_RANDOM.search(document.code(one)) for one in statements if one in document.ranges)

@@ -177,8 +177,21 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
             return node.with_changes(value=_guard_method(choice, call, when))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
             choice.require_pure(node.value, target.slice[0])
+            if when and _selects_nothing_else(choice.test, target):
+                return node
             return node.with_changes(value=_select_by(choice, node.value, target, when))
     raise NotApplicable(f"`{choice.site.document.code(node)}` is no update of a tensor")
+
+
+def _selects_nothing_else(test: cst.BaseExpression, target: cst.Subscript) -> bool:
+    """Return whether `x[m]` selects nothing where the condition, `m.any()`, is false."""
+    match test, target.slice:
+        case (
+            cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]),
+            [cst.SubscriptElement(slice=cst.Index(value=index))],
+        ):
+            return mask.deep_equals(index)
+    return False
 
 
 def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:

@@ -41,6 +41,10 @@ def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> N
     for one in parent.targets if isinstance(parent, cst.Assign) else ():
         if isinstance(one.target, cst.Name) and one.target.value in changed:
             raise NotApplicable("what it selects is changed in place")
+    is_base = isinstance(parent, cst.Subscript) and parent.value is subscript
+    if is_base and not before and uses.document.code(parent).endswith("[None]"):
+        uses.write(cst.ensure_type(parent, cst.Subscript), subscript)  # `x[n][None]`: `x[n[None]]`
+        return
     uses.append_call(subscript, number, f".squeeze({before})" if before else "[0]")
 
 

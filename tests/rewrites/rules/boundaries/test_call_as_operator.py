@@ -99,6 +99,15 @@ def test_sizes_that_data_decide_and_ints():
         assert torch.equal(f(x)[0], new(x)[0])
 
 
+def test_a_size_of_an_argument_may_be_chance_where_data_decide():
+    source = (
+        f"{HEAD}def kinds(x):\n    values = (x > 0).long().unique().numpy()\n"
+        "    return torch.from_numpy(values)\n\n\ndef f(x):\n    return kinds(x).sum() + x[:2]\n"
+    )
+    outcome = rewritten(source, torch.tensor([1.0, -1.0]))
+    assert "    return x.new_empty((size,), dtype=torch.int64)\n" in outcome.source
+
+
 def test_statements_of_forward():
     source = (
         f"{HEAD}def f(x):\n    h = x * 2\n    # smooth\n    y = np.unwrap(h.numpy(), axis=0)\n"

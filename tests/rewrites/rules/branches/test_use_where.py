@@ -199,6 +199,13 @@ def test_a_buffer_that_only_the_branch_not_taken_copies():
     outcome.check((torch.ones(4),), (torch.ones(3),))
 
 
+def test_an_assignment_to_an_empty_selection_needs_no_condition():
+    body = "y = x * 2\nm = x > 0.5\nif m.any():\n    y[m] = 0\nreturn y"
+    outcome = rewritten(_function(body), _leaf(X))
+    assert outcome.source == _function("y = x * 2\nm = x > 0.5\ny[m] = 0\nreturn y")
+    outcome.check((_leaf(-X),))
+
+
 def test_output_of_a_branch_stays_in_eager():
     body = (
         "y = x * 1\nfor i in range(2):\n    if x.sum() > i:\n        print('large', i)\n"

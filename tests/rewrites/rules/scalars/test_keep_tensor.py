@@ -96,6 +96,10 @@ FIXED = [
         "    return y",
     ),
     (
+        "i = x.argmax().item()\n    t = torch.arange(4)\n    return x[t[i][None]][0] * x",
+        "i = x.argmax()\n    t = torch.arange(4)\n    return x[t[i[None]]][0] * x",
+    ),
+    (
         "i = x.argmax().item()\n    return x[i] * x",
         "i = x.argmax()\n    return x[i[None]][0] * x",
     ),
