@@ -13,11 +13,23 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
-from torch.testing._internal import common_methods_invocations as database
 
+
+def _import_database() -> ModuleType:
+    """Return the database, whose import forbids to set flags such as those of cuDNN; allow them."""
+    flags = torch.backends.flags_frozen.__globals__
+    allowed = flags["__allow_nonbracketed_mutation_flag"]
+    from torch.testing._internal import common_methods_invocations
+
+    flags["__allow_nonbracketed_mutation_flag"] = allowed
+    return common_methods_invocations
+
+
+database = _import_database()
 COUNT, SEED = 300, 27
 DTYPES = ("float32", "float64", "bfloat16", "int64", "bool")
 LIST = Path(__file__).with_name("samples.txt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import sympy
 
+from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.fusion import Kernel
-from fullgraph.compiler.lowering.ir import Buffer
+from fullgraph.compiler.lowering.ir import Buffer, FloorDiv, Mod
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,60 @@ class Arguments:
     def size(self, symbol: sympy.Symbol) -> str:
         """Return the parameter for a symbol of a size."""
         return self.sizes.setdefault(symbol, f"n{len(self.sizes)}")
+
+
+@dataclass(frozen=True)
+class IndexSyntax:
+    """How a language writes index arithmetic."""
+
+    number: str
+    """Format of an integer: "{}L"."""
+    divide: str
+    remainder: str
+    """Operators on numbers that are not negative."""
+    floor_div: str
+    floor_mod: str
+    """Functions of a dividend that may be negative."""
+    larger: str
+    smaller: str
+    """Formats of the larger and the smaller of two: "max({0}, {1})"."""
+
+
+def index_text(value: sympy.Expr, names: dict[sympy.Symbol, str], syntax: IndexSyntax) -> str:
+    """Return index arithmetic in a language; `names` has each symbol's name there.
+
+    Raises `UnsupportedOperator` for a function that kernels do not have.
+    """
+    if isinstance(value, sympy.Symbol):
+        return names[value]
+    if value.is_Integer:
+        return syntax.number.format(int(value))
+    args = [index_text(arg, names, syntax) for arg in value.args]
+    if isinstance(value, sympy.Add):
+        return f"({' + '.join(args)})"
+    if isinstance(value, sympy.Mul):
+        return f"({' * '.join(args)})"
+    kind = type(value).__name__
+    if isinstance(value, FloorDiv) or kind in ("FloorDiv", "CleanDiv"):
+        return _quotient_text(syntax.floor_div, syntax.divide, value, args)
+    if isinstance(value, Mod) or kind in ("PythonMod", "Mod"):
+        return _quotient_text(syntax.floor_mod, syntax.remainder, value, args)
+    if kind in ("Max", "Min"):
+        choose = (syntax.larger if kind == "Max" else syntax.smaller).format
+        return functools.reduce(choose, args)
+    if isinstance(value, sympy.Pow) and value.exp.is_Integer and 0 < value.exp <= 8:
+        return f"({' * '.join([args[0]] * int(value.exp))})"
+    if kind == "ModularIndexing":
+        quotient = f"{syntax.floor_div}({args[0]}, {args[1]})"
+        return f"{syntax.floor_mod}({quotient}, {args[2]})"
+    raise UnsupportedOperator(f"backend `loops`: kernels have no index arithmetic with {kind}")
+
+
+def _quotient_text(function: str, sign: str, value: sympy.Expr, args: list[str]) -> str:
+    """Return a quotient or remainder: by the operator unless the dividend may be negative."""
+    parts = value.args[0].atoms(sympy.Integer, sympy.Rational, sympy.Symbol)
+    has_minus = any(not part.is_nonnegative for part in parts)
+    return f"{function}({', '.join(args)})" if has_minus else f"({f' {sign} '.join(args)})"
 
 
 @dataclass(frozen=True)

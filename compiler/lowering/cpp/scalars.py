@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import sympy
 import torch
 
-from fullgraph.compiler.errors import UnsupportedOperator
-from fullgraph.compiler.lowering.ir import SPECIAL, FloorDiv, Mod
+from fullgraph.compiler.lowering.codegen import IndexSyntax
+from fullgraph.compiler.lowering.ir import SPECIAL
 
 STORAGE = {
     torch.float32: "float",
@@ -24,6 +23,10 @@ STORAGE = {
 }
 """C++ type of an element in memory."""
 
+CPP_INDEX = IndexSyntax(
+    "{}L", "/", "%", "floor_div", "floor_mod", "({0} > {1} ? {0} : {1})", "({0} < {1} ? {0} : {1})"
+)
+"""Index arithmetic of type int64_t."""
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -141,38 +144,3 @@ def _shift_text(operator: str, args: list[str], dtype: torch.dtype) -> str:
     if operator == "shl":
         return f"({is_valid}) ? ({type_})((int64_t){value} << {count}) : ({type_})0"
     return f"({is_valid}) ? ({type_})({value} >> {count}) : ({type_})({value} >> {bits - 1})"
-
-
-def index_text(value: sympy.Expr, names: dict[sympy.Symbol, str]) -> str:
-    """Return index arithmetic as a C++ expression of type int64_t."""
-    if isinstance(value, sympy.Symbol):
-        return names[value]
-    if value.is_Integer:
-        return f"{int(value)}L"
-    args = [index_text(arg, names) for arg in value.args]
-    if isinstance(value, sympy.Add):
-        return f"({' + '.join(args)})"
-    if isinstance(value, sympy.Mul):
-        return f"({' * '.join(args)})"
-    kind = type(value).__name__
-    if isinstance(value, FloorDiv) or kind in ("FloorDiv", "CleanDiv"):
-        return _quotient_text("floor_div", "/", value, args)
-    if isinstance(value, Mod) or kind in ("PythonMod", "Mod"):
-        return _quotient_text("floor_mod", "%", value, args)
-    if kind in ("Max", "Min"):
-        text, sign = args[0], ">" if kind == "Max" else "<"
-        for other in args[1:]:
-            text = f"({text} {sign} {other} ? {text} : {other})"
-        return text
-    if isinstance(value, sympy.Pow) and value.exp.is_Integer and 0 < value.exp <= 8:
-        return f"({' * '.join([args[0]] * int(value.exp))})"
-    if kind == "ModularIndexing":
-        return f"floor_mod(floor_div({args[0]}, {args[1]}), {args[2]})"
-    raise UnsupportedOperator(f"backend `loops`: kernels have no index arithmetic with {kind}")
-
-
-def _quotient_text(function: str, sign: str, value: sympy.Expr, args: list[str]) -> str:
-    """Return a quotient or remainder: by C++'s operator unless the dividend may be negative."""
-    parts = value.args[0].atoms(sympy.Integer, sympy.Rational, sympy.Symbol)
-    has_minus = any(not part.is_nonnegative for part in parts)
-    return f"{function}({', '.join(args)})" if has_minus else f"({f' {sign} '.join(args)})"

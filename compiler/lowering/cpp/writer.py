@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from fullgraph.compiler.lowering.codegen import Arguments
+from fullgraph.compiler.lowering.codegen import Arguments, index_text
 from fullgraph.compiler.lowering.cpp.scalars import (
+    CPP_INDEX,
     STORAGE,
     compute_type,
-    index_text,
     load_text,
     number_text,
     operator_text,
@@ -57,7 +57,7 @@ class Writer:
         names = {**self.variables, **(extra or {})}
         for symbol in sorted(value.free_symbols - set(names), key=str):
             names[symbol] = self.arguments.size(symbol)
-        return index_text(value, names)
+        return index_text(value, names, CPP_INDEX)
 
     def _write(self, expression: Expression) -> str:
         if isinstance(expression, Constant):

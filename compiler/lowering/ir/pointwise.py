@@ -201,10 +201,6 @@ def _lower_logical_not(call: Call) -> View:
     return call.pointwise(lambda index: apply("not", call.element(call["self"], index, torch.bool)))
 
 
-def _lower_isinf(call: Call) -> View:
-    return float_test("isinf")(call)
-
-
 def _lower_threshold_backward(call: Call) -> View:
     def body(index: tuple[sympy.Expr, ...]) -> Expression:
         value = call.element(call["self"], index, call.dtype)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-import sympy
 import torch
 
-from fullgraph.compiler.errors import UnsupportedOperator
-from fullgraph.compiler.lowering.ir import FloorDiv, Mod
+from fullgraph.compiler.lowering.codegen import IndexSyntax
 
 TYPES = {
     torch.float32: "tl.float32",
@@ -23,6 +21,11 @@ TYPES = {
     torch.uint8: "tl.uint8",
 }
 """Triton's type of each dtype."""
+TRITON_INDEX = IndexSyntax(
+    "{}", "//", "%", "device.floordiv", "device.remainder",
+    "tl.maximum({0}, {1})", "tl.minimum({0}, {1})",
+)  # fmt: skip
+"""Index arithmetic; Triton's own operators round to zero."""
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -93,39 +96,3 @@ def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: to
     if operator in _OF_LANGUAGE:
         return f"tl.{operator}({first})"
     return f"device.libdevice.{_OF_LIBDEVICE.get(operator, operator)}({', '.join(args)})"
-
-
-def index_text(value: sympy.Expr, names: dict[sympy.Symbol, str]) -> str:
-    """Return index arithmetic as a Triton expression."""
-    if isinstance(value, sympy.Symbol):
-        return names[value]
-    if value.is_Integer:
-        return str(int(value))
-    args = [index_text(arg, names) for arg in value.args]
-    kind = type(value).__name__
-    if isinstance(value, sympy.Add):
-        return f"({' + '.join(args)})"
-    if isinstance(value, sympy.Mul):
-        return f"({' * '.join(args)})"
-    if isinstance(value, FloorDiv) or kind in ("FloorDiv", "CleanDiv"):
-        return _quotient_text("floordiv", "//", value, args)
-    if isinstance(value, Mod) or kind in ("PythonMod", "Mod"):
-        return _quotient_text("remainder", "%", value, args)
-    if kind in ("Max", "Min"):
-        text, name = args[0], "maximum" if kind == "Max" else "minimum"
-        for other in args[1:]:
-            text = f"tl.{name}({text}, {other})"
-        return text
-    if isinstance(value, sympy.Pow) and value.exp.is_Integer and 0 < value.exp <= 8:
-        return f"({' * '.join([args[0]] * int(value.exp))})"
-    if kind == "ModularIndexing":
-        return f"({args[0]} // {args[1]} % {args[2]})"
-    raise UnsupportedOperator(f"backend `loops`: kernels have no index arithmetic with {kind}")
-
-
-def _quotient_text(function: str, sign: str, value: sympy.Expr, args: list[str]) -> str:
-    """Return a quotient or remainder: Triton's rounds to zero, and the dividend may be negative."""
-    numbers = value.args[0].atoms(sympy.Integer, sympy.Rational)
-    if any(number.is_negative for number in numbers):
-        return f"device.{function}({', '.join(args)})"
-    return f"({f' {sign} '.join(args)})"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.codegen import Arguments
+from fullgraph.compiler.lowering.codegen import Arguments, index_text
 from fullgraph.compiler.lowering.ir import Constant, Expression, IndexValue, Load, Operation
 from fullgraph.compiler.lowering.triton.scalars import (
+    TRITON_INDEX,
     TYPES,
     compute_type,
-    index_text,
     number_text,
     operator_text,
 )
@@ -58,7 +58,7 @@ class Writer:
         names = {**self.variables, **(extra or {})}
         for symbol in sorted(value.free_symbols - set(names), key=str):
             names[symbol] = self.arguments.size(symbol)
-        return index_text(value, names)
+        return index_text(value, names, TRITON_INDEX)
 
     def pointer(
         self, buffer: str, dtype: torch.dtype, offset: sympy.Expr, axes: Axes,

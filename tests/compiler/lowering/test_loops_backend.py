@@ -12,7 +12,8 @@ from torch import nn
 
 import fullgraph.compiler.lowering.backend  # noqa: F401  # registers the backend
 from fullgraph.compiler.errors import UnsupportedOperator
-from fullgraph.compiler.lowering.cpp.scalars import index_text
+from fullgraph.compiler.lowering.codegen import index_text
+from fullgraph.compiler.lowering.cpp.scalars import CPP_INDEX
 from fullgraph.compiler.lowering.runtime import Program
 from fullgraph.compiler.lowering.runtime.size_text import size_text
 
@@ -177,7 +178,7 @@ def test_checks_of_extern_operators_run() -> None:
 
 def test_size_with_an_unknown_function_is_refused() -> None:
     symbol = sympy.Symbol("s0")
-    for text in (size_text, lambda value: index_text(value, {symbol: "s0"})):
+    for text in (size_text, lambda value: index_text(value, {symbol: "s0"}, CPP_INDEX)):
         with pytest.raises(UnsupportedOperator, match="with sin"):
             text(sympy.sin(symbol))
 
