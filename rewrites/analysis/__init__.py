@@ -1,6 +1,11 @@
 """Facts about expressions, from a run in eager or from the source."""
 
-from fullgraph.rewrites.analysis.classes import called_function, class_of, method_of_class
+from fullgraph.rewrites.analysis.classes import (
+    called_function,
+    class_of,
+    is_plain_attribute,
+    method_of_class,
+)
 from fullgraph.rewrites.analysis.definitions import Definitions, find_definitions
 from fullgraph.rewrites.analysis.finiteness import (
     Hazard,
@@ -71,6 +76,7 @@ __all__ = [
     "infer",
     "infer_variable",
     "is_new_tensor",
+    "is_plain_attribute",
     "is_tensor",
     "live_in",
     "live_out",

@@ -47,6 +47,16 @@ def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
     return value if isinstance(value, cst.Call) else None
 
 
+def is_plain_attribute(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether the class assigns to `node` (`self.x`) once, and no parameter or layer.
+
+    A tensor in such an attribute stays on its device when a module is moved.
+    """
+    made = constructor_call(site, node)
+    name = site.document.qualified_name(made.func) if made is not None else ""
+    return made is not None and not name.startswith("torch.nn.")
+
+
 def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the tensor that the class registers as the buffer `node` (`self.x`), or None."""
     path = dotted_name(node)

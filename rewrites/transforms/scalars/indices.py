@@ -6,7 +6,7 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.analysis import NotApplicable, names_mutated
+from fullgraph.rewrites.analysis import NotApplicable, is_plain_attribute, names_mutated
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.prefix_slices import (
     dimensions_before,
@@ -26,6 +26,9 @@ def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> N
     """
     subscript = _find_subscript(uses, node)
     before = dimensions_before(subscript, node)
+    if is_plain_attribute(uses.site, subscript.value):
+        index, table = uses.document.code(node), uses.document.code(subscript.value)
+        uses.assume(f"`{index}` is on the device of `{table}`")
     number = uses.cast(node, number, _index_dtype(number))
     uses.append_call(node, number, "[None]")
     parent = uses.document.parent(subscript)

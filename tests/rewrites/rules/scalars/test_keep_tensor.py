@@ -212,6 +212,18 @@ def test_the_pointer_of_a_queue():
     outcome.check()
 
 
+def test_an_index_into_a_tensor_that_stays_on_its_device_is_unsafe():
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.alphas = torch.linspace(0, 1, 9)\n\n"
+        "    def forward(self, t):\n"
+        "        return self.alphas[t.item()] * 2\n"
+    )
+    outcome = rewritten(source, torch.tensor(3))
+    assert "self.alphas[t[None]][0] * 2" in outcome.source
+    assert outcome.assumes == ["`t.item()` is on the device of `self.alphas`"]
+
+
 def test_a_number_that_is_kept_is_unsafe_and_proved_by_value():
     source = (
         f"{HEAD}class Model(torch.nn.Module):\n"
