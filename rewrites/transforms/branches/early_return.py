@@ -87,6 +87,8 @@ def select_return(
     if shared := elsewhere & set(names_bound(*made.local_lines)):  # written in place of their uses
         made = values_assigned(site, body, frozenset({RETURN, *shared}))
     early = made.values[RETURN]
+    if kept := [key for key in made.values if key != RETURN and not key.isidentifier()]:
+        raise NotApplicable(f"`{kept[0]}` is changed where it returns early")
     if shared := elsewhere & set(names_bound(*made.local_lines)):
         raise NotApplicable(f"`{min(shared)}` is something else on each way")
     choice = selection.choice(condition)

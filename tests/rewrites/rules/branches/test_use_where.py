@@ -54,6 +54,14 @@ def test_left_alone(body, test, reason):
     assert any(reason in one for one in refusals) or not reason
 
 
+def test_a_count_beside_an_early_return_is_not_lost():
+    body = "if x.sum() > 0:\n    self.calls += 1\n    return x * 0\nreturn x"
+    source = _model("self.calls = 0", body)
+    text, _, refusals = offered(source, "x.sum() > 0", "data-dependent branch", X, rule="FG301")
+    assert not text
+    assert refusals == ["`self.calls` is changed where it returns early"]
+
+
 FIXED = [
     (
         "if  x.sum( ) > 0 :  # up\n    y = x*2\nelse:\n    # down\n    y = x - 1\nreturn y",
