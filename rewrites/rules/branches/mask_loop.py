@@ -1,4 +1,4 @@
-"""A `break` on a tensor ends the graph; rounds after it can be computed and not used.
+"""A data-dependent `break` ends the graph; every iteration runs, and later results are masked.
 
 Before:
 
@@ -16,15 +16,17 @@ After:
 
 A `return` in the loop is rewritten the same way: its value is chosen after the loop. A name
 that gets its first value in the loop is None before. What Python decides stays an `if`:
-`if step > 2 and t: break` becomes `if step > 2: done = done | t`.
+`if step > 2 and t: break` becomes `if step > 2: done = done | t`. A number that only the condition
+reads stays a tensor: `change = a.norm().item() / b.norm().item()`. The variable of a `range` that
+is used after the loop keeps its value at the exit.
 
 The loop always runs to its end: this pays for short loops, which are unrolled in the graph anyway.
 
 Unsafe where it is not known that what the loop assigns keeps its dtype and shape, that a loop which
-gives names their first values has a round, and where a number becomes a tensor.
+gives names their first values has an iteration, and where a number becomes a tensor.
 
 Refuses: bodies that print or draw random numbers; tensors that grow in each iteration; `for …
-else`; and loop variables that are used after the loop.
+else`; and variables of loops over anything but a `range` that are used after the loop.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.masked_loop import MaskedLoop
 from fullgraph.rewrites.transforms.branches.predicate import find_condition
 
-_WHY = "Nothing leaves the loop: what later rounds compute is not used once the test has held."
+_WHY = "Every iteration runs; what those after the exit compute is not used."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:

@@ -1,7 +1,7 @@
-"""A loop over the indices that occur has as many rounds as the data say.
+"""A loop over the indices that occur has as many iterations as the data say.
 
 TorchDynamo breaks at `unique()` and `nonzero()` in its default mode, and under `fullgraph=True` at
-a list of modules that a tensor indexes. A loop over all indices has a fixed number of rounds.
+a list of modules that a tensor indexes. A loop over all indices has a fixed number of iterations.
 
 Before:
 
@@ -17,7 +17,22 @@ After:
 
 A loop over `(counts > 0).nonzero()` likewise, also where the index is `k[0]` or `k.item()`.
 
-Unsafe: it assumes that a round for an index that does not occur changes nothing, which costs time.
+What such a loop over `unique()` adds up is masked, because an average over no element is NaN:
+
+Before:
+
+    for c in labels.unique():
+        loss = loss + (x[labels == c] - self.centers[c]).pow(2).mean()
+
+After, with an edit of the selection:
+
+    for c in range(len(self.centers)):
+        absent = (labels != c).all()
+        mask = labels == c
+        loss = torch.where(absent, loss, loss + … / torch.where(absent, 1, mask.sum()))
+
+Unsafe: it assumes that an iteration for an index that does not occur changes nothing, or that every
+element is an index; the additional iterations cost time.
 
 Refuses: loops in which the index goes elsewhere than into subscripts and comparisons, those that
 neither compare nor index a tensor with it, and those in which no list of modules, no parameter and
@@ -74,7 +89,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if not index.follow(cst.ensure_type(loop.target, cst.Name)):
         return Refusal(f"`{index.elsewhere}` takes the index itself")
     if not index.selects:
-        return Refusal("a round does something also for an index that does not occur")
+        return Refusal("an iteration does something also for an index that does not occur")
     seen = site.observed(nonzero[0]) if nonzero is not None else None
     count = index.modules or index.table
     tensor = _elements(site, call) if nonzero is None else None
@@ -87,15 +102,17 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if line is not None:
         edits[line] = cst.RemoveFromParent()
     text = site.document.code(call)
-    assumes = {f"a round for an index that `{text}` lacks changes nothing": None}
-    masked = _mask_rounds(site, loop, tensor) if tensor is not None and not index.edits else None
+    assumes = {f"an iteration for an index that `{text}` lacks changes nothing": None}
+    masked = (
+        _mask_iterations(site, loop, tensor) if tensor is not None and not index.edits else None
+    )
     if masked is not None and tensor is not None:
         edits[loop], assumes = masked[0].with_changes(iter=edits.pop(loop.iter)), masked[1]
         where, within = site.document.code(tensor), site.document.code(count)
         assumes[f"every element of `{where}` is an index of `{within}`"] = None
     return Rewrite(
         edits,
-        "A loop over all indices has a fixed number of rounds.",
+        "A loop over all indices has a fixed number of iterations.",
         Applicability.UNSAFE,
         tuple(assumes),
         ("torch",),
@@ -124,12 +141,12 @@ def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str]) -> bool:
     return False
 
 
-def _mask_rounds(
+def _mask_iterations(
     site: Site, loop: cst.For, tensor: cst.BaseExpression
 ) -> tuple[cst.For, dict[str, None]] | None:
-    """Return the loop with rounds that change nothing for an index that `tensor` lacks.
+    """Return the loop with iterations that change nothing for an index that `tensor` lacks.
 
-    Also returns the assumptions. None if no value is carried from round to round, except by a
+    Also returns the assumptions. None if no value is carried to the next iteration, except by a
     `torch.where` that keeps it, or if a line cannot be masked.
     """
     name = cst.ensure_type(loop.target, cst.Name).value

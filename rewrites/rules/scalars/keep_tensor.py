@@ -33,13 +33,15 @@ After:
     low, high = bounds.unbind()
 
 A tensor that is an index gets a dimension, because indexing would make a number of it: `table[i]`
-becomes `table[i[None]][0]`. The first n elements that are only added up are all elements, with
-zeros from n on; `x.roll(n, 0)` selects with `(torch.arange(len(x)) - n) % len(x)`, and
-`x.clamp(0, t)` with a tensor `t` is `x.clamp(min=0).clamp(max=t)`. A slice that is assigned becomes
-a mask: `x[i, n:] = 0` is `x[i].masked_fill_(torch.arange(x.shape[1]) >= n, 0)`.
+becomes `table[i[None]][0]`. Functions of numbers in `math` and NumPy become methods. The first n
+elements that are only added up are all elements, with zeros from n on; `x.roll(n, 0)` selects with
+`(torch.arange(len(x)) - n) % len(x)`, and `x.clamp(0, t)` with a tensor `t` is
+`x.clamp(min=0).clamp(max=t)`. A slice that is assigned becomes a mask: `x[i, n:] = 0` is
+`x[i].masked_fill_(torch.arange(x.shape[1]) >= n, 0)`.
 
-Unsafe where the number is kept or returned, because code that reads it finds a tensor, and where
-Python raises and a tensor gives inf or NaN: division by zero, `math.log(0)`, `int(nan)`.
+Unsafe where the number is kept or returned, because code that reads it finds a tensor, where
+Python raises and a tensor gives inf or NaN (division by zero, `math.log(0)`, `int(nan)`), and where
+the tensor is an index into one that the class merely holds, which may be on another device.
 
 Refuses: numbers that become sizes, text, keys, the test of a branch, or an argument that must be
 a number.

@@ -58,7 +58,7 @@ def test_fixed(loop, after):
         ("for k in used.nonzero():\n            y = y + k", "`y + k` takes the index itself"),
         (
             "for k in used.nonzero():\n            y = y + self.experts[k](x)",
-            "a round does something also for",
+            "an iteration does something also for",
         ),
         ("for k in used.unique():\n            y = y * (x > k)", "nothing says how many"),
     ],
