@@ -59,8 +59,8 @@ _EXTERN: Mapping[ExternReason, str] = {
         _thnn_fused_gru_cell_backward
     """,
     "sort": """
-        sort topk kthvalue median median.dim nanmedian nanmedian.dim mode searchsorted.Tensor
-        searchsorted.Scalar bucketize.Tensor bucketize.Scalar histc
+        sort sort.stable topk kthvalue median median.dim nanmedian nanmedian.dim mode
+        searchsorted.Tensor searchsorted.Scalar bucketize.Tensor bucketize.Scalar histc
         _histogramdd_bin_edges _histogramdd_from_bin_cts
     """,
     "fft": "_fft_r2c _fft_c2r _fft_c2c",

@@ -51,8 +51,24 @@ def _scalar_tensor(value: Number, **options: object) -> Tensor:
 
 
 def _copy(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """Decompose `x.copy_(source)`, whose result has the strides of `x`."""
     moved = aten._to_copy.default(source, dtype=x.dtype, device=x.device)
-    return aten.expand.default(moved, x.shape)
+    result = aten.expand.default(moved, x.shape)
+    if result.stride() == x.stride():
+        return result
+    order = sorted(range(x.dim()), key=x.stride().__getitem__, reverse=True)
+    permuted = aten.permute.default(result, order)
+    dense = aten.clone.default(permuted, memory_format=torch.contiguous_format)
+    return aten.permute.default(dense, [order.index(dim) for dim in range(x.dim())])
+
+
+def _weight_norm_backward(
+    gradient: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    others = [one for one in range(v.dim()) if one != dim]
+    along = aten.sum.dim_IntList(gradient * v, others, True)
+    norms = norms.to(v.dtype)
+    return g / norms * (gradient - v * along / (norms * norms)), along / norms
 
 
 def _where(condition: Tensor, x: Tensor | Number, y: Tensor | Number) -> Tensor:
@@ -203,6 +219,7 @@ _OWN: Mapping[str, Callable[..., object]] = {
     "_efficientzerotensor.default": lambda sizes, **options: aten.full.default(sizes, 0, **options),
     "scalar_tensor.default": _scalar_tensor,
     "copy.default": _copy,
+    "_weight_norm_interface_backward.default": _weight_norm_backward,
     "detach.default": lambda x: aten.alias.default(x),
     "sum.default": _sum,
     "prod.default": _prod,

@@ -97,6 +97,29 @@ def test_inputs_are_updated_and_outputs_alias_them() -> None:
     assert actual[1].data_ptr() == actual[2].data_ptr()
 
 
+def test_a_copy_has_the_strides_of_its_target() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        copied = x.new_zeros(4, 6)
+        copied.copy_(x.t())
+        order, places = x.sort(stable=True)
+        return copied.view(-1) + 1, order, places
+
+    options = {"codegen": CODEGEN}
+    x = torch.randn(6, 4)
+    actual = torch.compile(function, backend="loops", options=options)(x)
+    torch.testing.assert_close(actual, function(x))
+
+
+def test_weight_norm_trains() -> None:
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(5, 3))
+    x, gradients = torch.randn(4, 5), []
+    for backend in ("eager", "loops"):
+        layer.zero_grad()
+        torch.compile(layer, backend=backend)(x).square().sum().backward()
+        gradients.append([one.grad.clone() for one in layer.parameters() if one.grad is not None])
+    torch.testing.assert_close(*gradients)
+
+
 def test_equal_blocks_are_one_kernel() -> None:
     programs: list[Program] = []
 
