@@ -1,18 +1,26 @@
-"""What every code generator returns for a kernel, whatever its language."""
+"""What code generators share, whatever their language."""
 
 from __future__ import annotations
 
 import functools
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import sympy
 
 from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.fusion import Kernel
-from fullgraph.compiler.lowering.ir import Buffer, FloorDiv, Mod
+from fullgraph.compiler.lowering.ir import Buffer, Expression, FloorDiv, Mod
+
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+"""Scalar operators that are infix in each language."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,36 @@ def _quotient_text(function: str, sign: str, value: sympy.Expr, args: list[str])
     parts = value.args[0].atoms(sympy.Integer, sympy.Rational, sympy.Symbol)
     has_minus = any(not part.is_nonnegative for part in parts)
     return f"{function}({', '.join(args)})" if has_minus else f"({f' {sign} '.join(args)})"
+
+
+@dataclass
+class ExpressionWriter(ABC):
+    """Writer of an expression's statements, in which each distinct value is one variable."""
+
+    arguments: Arguments
+    variables: dict[sympy.Symbol, str]
+    """Names of the loop variables."""
+    _values: dict[int, tuple[Expression, str]] = field(default_factory=dict, kw_only=True)
+    syntax: ClassVar[IndexSyntax]
+
+    @abstractmethod
+    def _write(self, expression: Expression) -> str:
+        """Write the statements of an expression that is new; return its value."""
+
+    def value(self, expression: Expression) -> str:
+        """Write an expression's statements; return its value: a variable or a constant."""
+        found = self._values.get(id(expression))
+        if found is None:
+            found = (expression, self._write(expression))  # holds the expression: ids are reused
+            self._values[id(expression)] = found
+        return found[1]
+
+    def index(self, value: sympy.Expr, extra: dict[sympy.Symbol, str] | None = None) -> str:
+        """Return index arithmetic as text."""
+        names = {**self.variables, **(extra or {})}
+        for symbol in sorted(value.free_symbols - set(names), key=str):
+            names[symbol] = self.arguments.size(symbol)
+        return index_text(value, names, self.syntax)
 
 
 @dataclass(frozen=True)

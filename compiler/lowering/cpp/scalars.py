@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from fullgraph.compiler.lowering.codegen import IndexSyntax
+from fullgraph.compiler.lowering.codegen import INFIX, IndexSyntax
 from fullgraph.compiler.lowering.ir import SPECIAL
 
 STORAGE = {
@@ -27,10 +27,6 @@ CPP_INDEX = IndexSyntax(
     "{}L", "/", "%", "floor_div", "floor_mod", "({0} > {1} ? {0} : {1})", "({0} < {1} ? {0} : {1})"
 )
 """Index arithmetic of type int64_t."""
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-}  # fmt: skip
 _BUILTIN = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt"}
 _INTEGER_SAME = ("floor", "ceil", "trunc", "round")
 
@@ -94,8 +90,8 @@ def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: to
         return load_text(bits, dtype)
     if operator in SPECIAL:
         return f"({compute_type(dtype)})special::{operator}({', '.join(args)})"
-    if operator in _INFIX:
-        text = f"{a} {_INFIX[operator]} {args[1]}"
+    if operator in INFIX:
+        text = f"{a} {INFIX[operator]} {args[1]}"
         is_small = compute_type(dtype) in ("int8_t", "uint8_t", "int16_t")
         return f"({compute_type(dtype)})({text})" if is_small else text
     if operator == "where":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sympy
 
-from fullgraph.compiler.lowering.codegen import Arguments, index_text
+from fullgraph.compiler.lowering.codegen import ExpressionWriter
 from fullgraph.compiler.lowering.cpp.scalars import (
     CPP_INDEX,
     STORAGE,
@@ -20,16 +20,14 @@ from fullgraph.compiler.lowering.ir import Constant, Expression, IndexValue, Loa
 
 
 @dataclass
-class Writer:
+class Writer(ExpressionWriter):
     """Statements of one loop body.
 
     A value that does not depend on the loop's variable is computed in `before`, the statements
     before the loop.
     """
 
-    arguments: Arguments
-    variables: dict[sympy.Symbol, str]
-    """Names of the loop variables around it."""
+    syntax = CPP_INDEX
     moving: frozenset[sympy.Symbol]
     """Variables of the loop itself; those computed from them depend on the loop."""
     read_local: Callable[[Load], tuple[str, bool] | None]
@@ -42,22 +40,6 @@ class Writer:
     _known: dict[str, str] = field(default_factory=dict)
     _dependent: set[str] = field(default_factory=set)
     _is_masked: bool = False
-    _values: dict[int, tuple[Expression, str]] = field(default_factory=dict)
-
-    def value(self, expression: Expression) -> str:
-        """Write an expression's statements; return its value: a variable or a constant."""
-        found = self._values.get(id(expression))
-        if found is None:
-            found = (expression, self._write(expression))  # holds the expression: ids are reused
-            self._values[id(expression)] = found
-        return found[1]
-
-    def index(self, value: sympy.Expr, extra: dict[sympy.Symbol, str] | None = None) -> str:
-        """Return index arithmetic as text."""
-        names = {**self.variables, **(extra or {})}
-        for symbol in sorted(value.free_symbols - set(names), key=str):
-            names[symbol] = self.arguments.size(symbol)
-        return index_text(value, names, CPP_INDEX)
 
     def _write(self, expression: Expression) -> str:
         if isinstance(expression, Constant):
@@ -120,19 +102,13 @@ class Writer:
         condition, other = self.value(expression.args[0]), self.value(expression.args[2])
         name = f"x{self.count[0]}"
         self.count[0] += 1
-        inside = Writer(
-            self.arguments,
-            self.variables,
-            self.moving,
-            self.read_local,
-            self.before,
-            [],
-            self.is_vector,
-            self.count,
-            dict(self._known),
-            set(self._dependent),
-            True,
-            dict(self._values),
+        inside = replace(
+            self,
+            lines=[],
+            _known=dict(self._known),
+            _dependent=set(self._dependent),
+            _is_masked=True,
+            _values=dict(self._values),
         )
         value = inside.value(expression.args[1])
         self.is_vector = self.is_vector and inside.is_vector

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from fullgraph.compiler.lowering.codegen import IndexSyntax
+from fullgraph.compiler.lowering.codegen import INFIX, IndexSyntax
 
 TYPES = {
     torch.float32: "tl.float32",
@@ -26,10 +26,6 @@ TRITON_INDEX = IndexSyntax(
     "tl.maximum({0}, {1})", "tl.minimum({0}, {1})",
 )  # fmt: skip
 """Index arithmetic; Triton's own operators round to zero."""
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-}  # fmt: skip
 _OF_LANGUAGE = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil")
 """Operators that Triton's language has; the others of floating-point numbers are libdevice's."""
 _OF_LIBDEVICE = {"round": "rint"}
@@ -72,8 +68,8 @@ def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: to
     if is_bool and operator not in ("and", "or", "xor", "not"):  # True is -1 as a number of one bit
         args = [f"{arg}.to(tl.int32)" for arg in args]
         return convert(operator_text(operator, args, torch.int32, torch.int32), source, dtype)
-    if operator in _INFIX:
-        return f"{first} {_INFIX[operator]} {args[1]}"
+    if operator in INFIX:
+        return f"{first} {INFIX[operator]} {args[1]}"
     if operator == "neg":
         return f"-{first}"
     if operator == "not":

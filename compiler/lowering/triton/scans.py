@@ -33,16 +33,20 @@ class Scanner:
         """Whether a tile has one column."""
         return self.kind not in _TILED
 
+    @property
+    def _keeps_place(self) -> bool:
+        return self.kind in ("argmax", "argmin")
+
     def declare(self) -> list[str]:
         """Return the statements before the loop."""
         if not self.is_serial:
             first = _TILED[self.kind][0]
         else:
             first = worst_value("max" if self.kind == "logsumexp" else self.kind, self.dtype)
-        return [
-            f"carry = tl.full([XBLOCK, 1], {first}, {compute_type(self.dtype)})",
-            "place = tl.full([XBLOCK, 1], 0, tl.int64)",
-        ]
+        lines = [f"carry = tl.full([XBLOCK, 1], {first}, {compute_type(self.dtype)})"]
+        if self._keeps_place:
+            lines.append("place = tl.full([XBLOCK, 1], 0, tl.int64)")
+        return lines
 
     def step(self, value: str, position: str) -> list[str]:
         """Return the statements for a tile, which leave its elements in `scanned`."""
@@ -57,10 +61,10 @@ class Scanner:
         if self.kind == "logsumexp":
             return [f"carry = device.log_add_exp({value}, carry)", "scanned = carry"]
         sign = ">=" if self.kind in ("max", "argmax") else "<="
-        keeps_place = self.kind in ("argmax", "argmin")
-        return [
+        lines = [
             f"newer = ({value} {sign} carry) | ({value} != {value})",
             f"carry = tl.where(newer, {value}, carry)",
-            f"place = tl.where(newer, {position}, place)",
-            f"scanned = {'place' if keeps_place else 'carry'}",
         ]
+        if self._keeps_place:
+            return [*lines, f"place = tl.where(newer, {position}, place)", "scanned = place"]
+        return [*lines, "scanned = carry"]

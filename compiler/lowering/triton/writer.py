@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.codegen import Arguments, index_text
+from fullgraph.compiler.lowering.codegen import ExpressionWriter
 from fullgraph.compiler.lowering.ir import Constant, Expression, IndexValue, Load, Operation
 from fullgraph.compiler.lowering.triton.scalars import (
     TRITON_INDEX,
@@ -24,12 +24,10 @@ NONE: Axes = frozenset()
 
 
 @dataclass
-class Writer:
+class Writer(ExpressionWriter):
     """Statements of one block: values of a tile, computed under masks."""
 
-    arguments: Arguments
-    variables: dict[sympy.Symbol, str]
-    """Names of the loop variables."""
+    syntax = TRITON_INDEX
     axes: dict[str, Axes]
     """Axes of each variable so far."""
     read_local: Callable[[Load], str | None]
@@ -38,27 +36,11 @@ class Writer:
     _condition: str = ""
     """Variable of the condition under which values are computed; "" for none."""
     _known: dict[str, str] = field(default_factory=dict)
-    _values: dict[int, tuple[Expression, str]] = field(default_factory=dict)
 
     def block(self) -> Writer:
         """Return a writer of statements inside these, to which its values are not known."""
         known, values = dict(self._known), dict(self._values)
         return replace(self, lines=[], _known=known, _values=values)
-
-    def value(self, expression: Expression) -> str:
-        """Write an expression's statements; return its value: a variable."""
-        found = self._values.get(id(expression))
-        if found is None:
-            found = (expression, self._write(expression))  # holds the expression: ids are reused
-            self._values[id(expression)] = found
-        return found[1]
-
-    def index(self, value: sympy.Expr, extra: dict[sympy.Symbol, str] | None = None) -> str:
-        """Return index arithmetic as text."""
-        names = {**self.variables, **(extra or {})}
-        for symbol in sorted(value.free_symbols - set(names), key=str):
-            names[symbol] = self.arguments.size(symbol)
-        return index_text(value, names, TRITON_INDEX)
 
     def pointer(
         self, buffer: str, dtype: torch.dtype, offset: sympy.Expr, axes: Axes,
