@@ -25,12 +25,9 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -42,7 +39,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.fix_models import ENTRIES
 from benchmarks.models import ENTRIES as ZOO
 from benchmarks.models.entry import Built
-from benchmarks.server import Server
+from benchmarks.server import Server, read_rows
+from benchmarks.zoo_table import Row
 
 RESULTS = Path(__file__).parent / "results"
 GOAL = 0.8
@@ -169,10 +167,15 @@ def _number(value: Any) -> Any:
     return float(value) if single or isinstance(value, bool | int | float) else value
 
 
+def _said(row: Row) -> str:
+    """One progress line of a model."""
+    said = row["crash"] or "{before} → {after}, {after_unsafe} {rules}".format(**row)
+    return f"{row['key']}: {said}"
+
+
 def _breaking() -> list[str]:
     """The models of the zoo that the last run of it found causes in."""
-    path = RESULTS / f"zoo-{version('torch')}.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = read_rows(RESULTS / f"zoo-{version('torch')}.jsonl").values()
     return [row["key"] for row in rows if row["fullgraph"].get("causes") and row["key"] in ZOO]
 
 
@@ -217,31 +220,16 @@ def main() -> int:
     path.parent.mkdir(exist_ok=True)
     if options.fresh:
         path.unlink(missing_ok=True)
-    rows: dict[str, dict[str, Any]] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        with suppress(json.JSONDecodeError):
-            row = json.loads(line)
-            rows.pop(row["key"], None)
-            if not row["crash"]:  # a crash is asked again
-                rows[row["key"]] = row
-    server, start = Server(2 * options.seconds), monotonic()
-    with path.open("a") as file, ThreadPoolExecutor(options.jobs) as pool, closing(server):
-        left = {
-            pool.submit(
-                server.ask, partial(fixed, inductor=key in ZOO, seconds=options.seconds), key
-            ): key
-            for key in keys
-            if key not in rows
-        }
-        for done, future in enumerate(as_completed(left), len(keys) - len(left) + 1):
-            row = {"key": left[future], **future.result()}
-            row.pop("traceback", None) if not row["crash"] else None
+    rows = {key: row for key, row in read_rows(path).items() if not row["crash"]}  # asked again
+    server = Server(2 * options.seconds)
+    questions = {
+        key: partial(server.ask, partial(fixed, inductor=key in ZOO, seconds=options.seconds), key)
+        for key in keys
+    }
+    with path.open("a") as file:
+        for row in server.ask_all(questions, rows, _said, options.jobs):
             rows[row["key"]] = row
             print(json.dumps(row), file=file, flush=True)
-            said = row["crash"] or "{before} → {after}, {after_unsafe} {rules}".format(**row)
-            print(
-                f"[{done}/{len(keys)} {monotonic() - start:.0f} s] {row['key']}: {said}", flush=True
-            )
     chosen = {key: rows[key] for key in keys}
     table, share = _table(chosen)
     print(table)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from benchmarks import trial
+from benchmarks.zoo_table import Row
 from fullgraph.compiler.isolation import begin_isolated, running_fork_server
 
 ENVIRONMENT = {
@@ -46,3 +52,39 @@ class Server:
         """End every trial that still runs, and start no more."""
         self.closed = True
         self._running.close()
+
+    def ask_all(
+        self,
+        questions: Mapping[str, Callable[[], Row]],
+        known: Mapping[str, Row],
+        say: Callable[[Row], str],
+        jobs: int,
+    ) -> Iterator[Row]:
+        """Yield an answer with its key for each question that is not known, as they come.
+
+        `say` gives each its line of progress. The server is closed at the end, or if something is
+        raised.
+        """
+        start, first = monotonic(), len(known.keys() & questions.keys()) + 1
+        with ThreadPoolExecutor(jobs) as pool:
+            left = {key: one for key, one in questions.items() if key not in known}
+            futures = {pool.submit(one): key for key, one in left.items()}
+            try:
+                for done, future in enumerate(as_completed(futures), first):
+                    row = {"key": futures[future], **future.result()}
+                    took = monotonic() - start
+                    print(f"[{done}/{len(questions)} {took:.0f} s] {say(row)}", flush=True)
+                    yield row
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                self.close()
+
+
+def read_rows(path: Path) -> dict[str, Row]:
+    """Return the answers of an earlier run by key; a line that an interrupt cut is left out."""
+    rows = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(json.JSONDecodeError):
+            row = json.loads(line)
+            rows[row["key"]] = row
+    return rows

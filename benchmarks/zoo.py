@@ -23,36 +23,35 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import trial, zoo_table
 from benchmarks.models import ENTRIES
-from benchmarks.server import Server
+from benchmarks.server import Server, read_rows
+from benchmarks.zoo_table import Row
 
-Ask = Callable[[Server, int, str], zoo_table.Row]
+Ask = Callable[[Server, int, str], Row]
 RESULTS = Path(__file__).parent / "results"
 
 
-def explain(server: Server, number: int, key: str) -> zoo_table.Row:
+def explain(server: Server, number: int, key: str) -> Row:
     """What both say of a model, one line of the results; torch goes first on even numbers."""
     sides = (trial.TORCH, trial.FULLGRAPH)[:: 1 if number % 2 == 0 else -1]
     said = {side: server.ask(trial.SIDES[side], key) for side in sides}
     return {"key": key, "library": ENTRIES[key].library, "first": sides[0], **said}
 
 
-def check(server: Server, number: int, key: str) -> zoo_table.Row:
+def check(server: Server, number: int, key: str) -> Row:
     """Whether a model runs in eager."""
     return {"key": key, trial.EAGER: server.ask(trial.SIDES[trial.EAGER], key)}
 
 
-def _said(row: zoo_table.Row) -> str:
+def _said(row: Row) -> str:
     """One progress line of what was said about a model."""
     if trial.EAGER in row:
         eager = row[trial.EAGER]
@@ -64,16 +63,6 @@ def _said(row: zoo_table.Row) -> str:
     we_say = f"CRASH {ours['crash']}" if ours["crash"] else f"{ours['verdict']}"
     took = "" if ours["seconds"] is None else f" · {ours['seconds']:.1f} s"
     return f"{row['key']}: {we_say}{took} (explain: {explain_says})"
-
-
-def _read(path: Path) -> dict[str, zoo_table.Row]:
-    """The results of an earlier run by key; a line that an interrupt cut is left out."""
-    rows = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        with suppress(json.JSONDecodeError):
-            row = json.loads(line)
-            rows[row["key"]] = row
-    return rows
 
 
 def _arguments() -> argparse.Namespace:
@@ -89,40 +78,22 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _ask_all(
-    server: Server, ask: Ask, keys: Sequence[str], known: dict[str, zoo_table.Row], jobs: int
-) -> Iterator[zoo_table.Row]:
-    """Rows of the models not known yet as they come, each with its line of progress."""
-    start = monotonic()
-    first = len(known.keys() & set(keys)) + 1
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = [
-            pool.submit(ask, server, number, key)
-            for number, key in enumerate(keys)
-            if key not in known
-        ]
-        try:
-            for done, future in enumerate(as_completed(futures), first):
-                row = future.result()
-                print(f"[{done}/{len(keys)} {monotonic() - start:.0f} s] {_said(row)}", flush=True)
-                yield row
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            server.close()
+def _questions(server: Server, ask: Ask, keys: Sequence[str]) -> dict[str, Callable[[], Row]]:
+    return {key: partial(ask, server, number, key) for number, key in enumerate(keys)}
 
 
 def _check(server: Server, keys: Sequence[str], jobs: int) -> int:
-    rows = list(_ask_all(server, check, keys, {}, jobs))
+    rows = list(server.ask_all(_questions(server, check, keys), {}, _said, jobs))
     failed = [row["key"] for row in rows if row[trial.EAGER]["crash"]]
     print(f"{len(rows) - len(failed)} of {len(rows)} models run in eager", *failed, sep="\n  ")
     return 1 if failed else 0
 
 
 def _explain(server: Server, keys: Sequence[str], jobs: int, path: Path) -> int:
-    rows = _read(path)
+    rows = read_rows(path)
     with path.open("a", encoding="utf-8") as file:
         known = {key: row for key, row in rows.items() if not zoo_table.crashed(row)}
-        for row in _ask_all(server, explain, keys, known, jobs):
+        for row in server.ask_all(_questions(server, explain, keys), known, _said, jobs):
             rows[row["key"]] = row
             print(json.dumps(row), file=file, flush=True)
     chosen = [rows[key] for key in keys]

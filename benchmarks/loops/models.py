@@ -21,12 +21,9 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -34,7 +31,8 @@ import torch
 
 from benchmarks.models import ENTRIES
 from benchmarks.models.entry import Built
-from benchmarks.server import Server
+from benchmarks.server import Server, read_rows
+from benchmarks.zoo_table import Row
 
 RESULTS = Path(__file__).parents[1] / "results"
 LIMIT = 1e-3
@@ -136,6 +134,11 @@ def _distance(expected: torch.Tensor, actual: torch.Tensor) -> float:
     return float(((one - other).nan_to_num().abs().max()) / scale)
 
 
+def _said(row: Row) -> str:
+    """One progress line of a run."""
+    return str({name: row[name] for name in row if name not in ("traceback", "seconds")})
+
+
 def _summary(rows: list[dict[str, Any]]) -> str:
     """Return what the rows say together."""
     ran = [row for row in rows if "error" in row]
@@ -163,27 +166,21 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     options = parser.parse_args()
     path = RESULTS / f"loops-models-{version('torch')}.jsonl"
+    path.parent.mkdir(exist_ok=True)
     if options.fresh:
         path.unlink(missing_ok=True)
-    rows: dict[str, dict[str, Any]] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        row = json.loads(line)
-        if not row.get("crash"):  # a crash is asked again
-            rows[row["key"]] = row
+    rows = {key: row for key, row in read_rows(path).items() if not row["crash"]}  # asked again
     chosen = [key for key in ENTRIES if options.only in key][:: options.every]
-    cases = [(key, mode) for key in chosen for mode in MODES if f"{key}, {mode}" not in rows]
-    server, start = Server(options.timeout), monotonic()
-    with path.open("a") as file, ThreadPoolExecutor(options.jobs) as pool, closing(server):
-        left = {
-            pool.submit(server.ask, partial(compare, mode=mode), key): f"{key}, {mode}"
-            for key, mode in cases
-        }
-        for done, future in enumerate(as_completed(left), 1):
-            row = {"key": left[future], **future.result()}
+    server = Server(options.timeout)
+    questions = {
+        f"{key}, {mode}": partial(server.ask, partial(compare, mode=mode), key)
+        for key in chosen
+        for mode in MODES
+    }
+    with path.open("a") as file:
+        for row in server.ask_all(questions, rows, _said, options.jobs):
             rows[row["key"]] = row
             print(json.dumps(row), file=file, flush=True)
-            shown = {name: row[name] for name in row if name not in ("traceback", "seconds")}
-            print(f"[{done}/{len(left)} {monotonic() - start:.0f} s] {shown}", flush=True)
     print(_summary([row for row in rows.values() if row["key"].rpartition(", ")[0] in chosen]))
     wrong = [row for row in rows.values() if row.get("crash") or row.get("error", 0) > LIMIT]
     return 1 if wrong else 0
