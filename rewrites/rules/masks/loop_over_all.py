@@ -46,27 +46,10 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import (
-    Definitions,
-    NotApplicable,
-    Site,
-    find_definitions,
-    is_tensor,
-    names_read,
-    operation_of,
-    walk,
-)
+from fullgraph.rewrites.analysis import Definitions, Site, find_definitions, is_tensor
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import (
-    Replacement,
-    build_expression,
-    build_statement,
-    dotted_name,
-    replace_nodes,
-)
-from fullgraph.rewrites.transforms.branches.agreement import Agreement
-from fullgraph.rewrites.transforms.branches.choice import Choice
-from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines
+from fullgraph.rewrites.source import Replacement, build_expression, dotted_name
+from fullgraph.rewrites.transforms.branches.absent_iterations import mask_absent
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 
 _SAME = ("tolist", "flatten", "ravel", "view", "reshape", "squeeze", "unbind", "cpu")
@@ -103,10 +86,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         edits[line] = cst.RemoveFromParent()
     text = site.document.code(call)
     assumes = {f"an iteration for an index that `{text}` lacks changes nothing": None}
-    masked = (
-        _mask_iterations(site, loop, tensor) if tensor is not None and not index.edits else None
-    )
-    if masked is not None and tensor is not None:
+    if tensor is not None and not index.edits and (masked := mask_absent(site, loop, tensor)):
         edits[loop], assumes = masked[0].with_changes(iter=edits.pop(loop.iter)), masked[1]
         where, within = site.document.code(tensor), site.document.code(count)
         assumes[f"every element of `{where}` is an index of `{within}`"] = None
@@ -127,49 +107,6 @@ def _elements(site: Site, call: cst.Call) -> cst.BaseExpression | None:
         case cst.Call(args=[cst.Arg(value=tensor, keyword=None)]) if is_tensor(site, tensor):
             return tensor
     return None
-
-
-def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str]) -> bool:
-    """Return whether an assignment to one of the names `carried` does not itself keep its value."""
-    match node:
-        case cst.AugAssign(target=cst.Name(name)):
-            return name in carried
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
-            made = operation_of(site, value)
-            is_kept = made is not None and made.name == "where" and name in names_read(value)
-            return name in carried and not is_kept
-    return False
-
-
-def _mask_iterations(
-    site: Site, loop: cst.For, tensor: cst.BaseExpression
-) -> tuple[cst.For, dict[str, None]] | None:
-    """Return the loop with iterations that change nothing for an index that `tensor` lacks.
-
-    Also returns the assumptions. None if no value is carried to the next iteration, except by a
-    `torch.where` that keeps it, or if a line cannot be masked.
-    """
-    name = cst.ensure_type(loop.target, cst.Name).value
-    absent = site.document.unused_local(site.node, "absent")
-    lines = LoopLines(site)
-    choice = Choice(site, cst.Name(absent), Agreement(site, lines.assumes))
-    if not any(_is_carried(site, one, lines.carried_names(loop)) for one in walk(loop.body)):
-        return None
-    edits: dict[cst.CSTNode, Replacement] = {}
-    try:
-        for line in loop.body.body:
-            edits |= lines.mask_line(choice, loop, line)
-    except NotApplicable:
-        return None
-    if lines.unset:
-        return None
-    flag = build_statement(f"{absent} = ({{t}} != {name}).all()", t=tensor.deep_clone())
-    masked = replace_nodes(loop, edits)
-    guarded = build_expression(f"{choice.where}({absent}, 0, {name})")  # an index always in range
-    bare = {one: cst.Name(name) for one in walk(masked) if guarded.deep_equals(one)}
-    masked = replace_nodes(masked, bare)
-    body = cst.ensure_type(masked.body, cst.IndentedBlock)
-    return masked.with_changes(body=body.with_changes(body=[flag, *body.body])), lines.assumes
 
 
 def _find_loop(

@@ -77,11 +77,9 @@ class Choice:
         while m.matches(test, m.UnaryOperation(operator=m.BitInvert())):
             test = cst.ensure_type(test, cst.UnaryOperation).expression
             one, other = other, one
-        match test:
-            case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]):
-                mask = mask.with_changes(lpar=(), rpar=())
-            case _:
-                return None
+        mask = mask_of_any(test)
+        if mask is None:
+            return None
         match one:
             case cst.Call(args=[cst.Arg(value=chosen), cst.Arg(), cst.Arg(value=kept)]) if (
                 torch_name(self.site, one) == "where" and kept.deep_equals(other)
@@ -245,3 +243,11 @@ def _key_codes(node: cst.Dict) -> list[str | None]:
     """Return the source of a dict's keys; None for `**` items."""
     code = cst.Module([]).code_for_node
     return [code(e.key) if isinstance(e, cst.DictElement) else None for e in node.elements]
+
+
+def mask_of_any(condition: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the mask of a condition `mask.any()`; None for any other."""
+    match condition:
+        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]):
+            return mask.with_changes(lpar=(), rpar=())
+    return None

@@ -9,7 +9,7 @@ import libcst as cst
 from fullgraph.rewrites.analysis import ELEMENTWISE, IN_PLACE, NotApplicable, Site, infer, is_tensor
 from fullgraph.rewrites.source import build_expression, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
-from fullgraph.rewrites.transforms.branches.choice import Choice
+from fullgraph.rewrites.transforms.branches.choice import Choice, mask_of_any
 
 _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "0",
@@ -185,12 +185,10 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
 
 def _selects_nothing_else(test: cst.BaseExpression, target: cst.Subscript) -> bool:
     """Return whether `x[m]` selects nothing where the condition, `m.any()`, is false."""
-    match test, target.slice:
-        case (
-            cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]),
-            [cst.SubscriptElement(slice=cst.Index(value=index))],
-        ):
-            return mask.deep_equals(index)
+    mask = mask_of_any(test)
+    match target.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=index))]:
+            return mask is not None and mask.deep_equals(index)
     return False
 
 

@@ -138,9 +138,7 @@ class LoopLines:
     def surely_iterates(self, loop: cst.For) -> bool:
         """Return whether the source shows that the loop has an iteration: `range(10)`."""
         match loop.iter:
-            case cst.Call(args=[cst.Arg(value=cst.Integer() as number)]) if is_call_of(
-                loop.iter, "range"
-            ):
+            case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer() as number)]):
                 return number.evaluated_value > 0
         return False
 
@@ -150,11 +148,6 @@ class LoopLines:
         after = live_in(one for one in statements_after(document, loop) if one is not loop)
         after |= names_read(self.result) if self.result is not None else set()
         return frozenset(set(names_bound(loop.body)) & (after | live_in(loop.body.body)))
-
-
-def is_call_of(node: cst.BaseExpression, name: str) -> bool:
-    """Return whether an expression calls a function by a name."""
-    return isinstance(node, cst.Call) and dotted_name(node.func) == name
 
 
 def _make_assignment(path: str, value: cst.BaseExpression) -> cst.Assign:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     NotApplicable,
@@ -32,12 +34,9 @@ from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.block_lines import guard_with, lost_comments
 from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.in_place import conditional_statement
-from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines, is_call_of
-from fullgraph.rewrites.transforms.branches.predicate import (
-    Predicate,
-    arithmetic_in_graph,
-    predicate_of,
-)
+from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines
+from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
+from fullgraph.rewrites.transforms.branches.scalars import arithmetic_in_graph
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
@@ -56,11 +55,15 @@ class MaskedLoop:
     _counter: str = ""
     """Loop variable whose value at the exit is used after the loop; "" for none."""
 
+    @functools.cached_property
+    def _lines(self) -> LoopLines:
+        """Return the writer of the loop's lines."""
+        return LoopLines(self.site, self.assumes, result=self._returned_value())
+
     def edits(self) -> dict[cst.CSTNode, Replacement]:
         """Return the edits of the loop and of the `return` after it. Raises NotApplicable."""
         site, document = self.site, self.site.document
         loop = self._masked_loop()
-        lines_of_loop = LoopLines(site, self.assumes, result=self._returned_value())
         done = document.unused_local(self.site.node, "done")
         condition, edits = predicate_of(site, self.node.test), self._keep_scalar(loop)
         if condition is None and edits:
@@ -79,28 +82,26 @@ class MaskedLoop:
             if line is self.node:
                 sign = "~" if condition.negated else ""
                 bare = condition.tensor.with_changes(lpar=(), rpar=())
-                new = self._exit_statements(
-                    done, build_expression(f"{sign}{{t}}", t=bare), loop, lines_of_loop
-                )
+                new = self._exit_statements(done, build_expression(f"{sign}{{t}}", t=bare), loop)
                 if guard is not None:
                     new = [guard_with(guard, new, [])]
                 kept = [*self.node.leading_lines, *lost_comments(self.node, new)]
                 head = new[0].with_changes(leading_lines=kept)
                 edits[line] = cst.FlattenSentinel([head, *new[1:]])
             else:
-                edits |= lines_of_loop.mask_line(choice, loop, line)
+                edits |= self._lines.mask_line(choice, loop, line)
         device = f", device={source}.device" if (source := self._tensor_before_loop(loop)) else ""
         start = build_statement(f"{done} = torch.zeros((), dtype=torch.bool{device})")
         first = start.with_changes(leading_lines=loop.leading_lines)
-        nothing = [build_statement(f"{name} = None") for name in lines_of_loop.unset]
+        nothing = [build_statement(f"{name} = None") for name in self._lines.unset]
         masked = replace_nodes(loop, edits).with_changes(leading_lines=())
         if self._counter:
-            before, masked, last = self._keep_counter(choice, lines_of_loop, loop, masked)
+            before, masked, last = self._keep_counter(choice, loop, masked)
             nothing, lines = [*nothing, before], [last, *lines]
         return {loop: cst.FlattenSentinel([first, *nothing, masked, *lines]), **behind}
 
     def _keep_counter(
-        self, choice: Choice, lines_of_loop: LoopLines, loop: cst.For, masked: cst.For
+        self, choice: Choice, loop: cst.For, masked: cst.For
     ) -> tuple[cst.BaseStatement, cst.For, cst.BaseStatement]:
         """Return a line before the loop, the loop, and a line after it that sets its variable.
 
@@ -110,14 +111,14 @@ class MaskedLoop:
         last = self.site.document.unused_local(self.site.node, f"last_{name}")
         kept = build_statement(f"{last} = {choice.where}({{d}}, {last}, {name})", d=choice.test)
         self.assumes[f"a tensor may take the place of `{name}` after the loop"] = None
-        if not lines_of_loop.surely_iterates(loop):
+        if not self._lines.surely_iterates(loop):
             self.assumes[f"the loop that sets `{name}` runs at least once"] = None
         body = cst.ensure_type(masked.body, cst.IndentedBlock)
         masked = masked.with_changes(body=body.with_changes(body=[kept, *body.body]))
         return build_statement(f"{last} = 0"), masked, build_statement(f"{name} = {last}")
 
     def _exit_statements(
-        self, done: str, test: cst.BaseExpression, loop: cst.For, lines_of_loop: LoopLines
+        self, done: str, test: cst.BaseExpression, loop: cst.For
     ) -> list[cst.BaseStatement]:
         """Return the statements that replace the `if` with the exit.
 
@@ -130,11 +131,11 @@ class MaskedLoop:
         choice = Choice(self.site, cst.Name(leaving), Agreement(self.site, self.assumes))
 
         def old(path: str, value: cst.BaseExpression) -> cst.BaseExpression:
-            return lines_of_loop.earlier_value(choice, path, loop)
+            return self._lines.earlier_value(choice, path, loop)
 
         lines = [
             cst.SimpleStatementLine(
-                [conditional_statement(choice, one, True, lines_of_loop.carried_names(loop), old)]  # type: ignore[arg-type]
+                [conditional_statement(choice, one, True, self._lines.carried_names(loop), old)]  # type: ignore[arg-type]
             )
             for one in first
         ]
@@ -196,7 +197,7 @@ class MaskedLoop:
         after = live_in(one for one in statements_after(document, loop) if one is not loop)
         variables = {dotted_name(target) for target in assignment_targets(loop)}
         if used := variables & after:
-            counts = isinstance(loop.target, cst.Name) and is_call_of(loop.iter, "range")
+            counts = m.matches(loop, m.For(target=m.Name(), iter=m.Call(func=m.Name("range"))))
             if not counts or self._returned_value() is not None:
                 raise NotApplicable(f"`{min(used)}` is used after the loop")
             (self._counter,) = used

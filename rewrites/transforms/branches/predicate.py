@@ -19,7 +19,6 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import build_expression, dotted_name, parenthesize, replace_nodes
 
 Decision = cst.If | cst.IfExp | cst.While
-_ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
 
 @dataclass(frozen=True)
@@ -307,33 +306,6 @@ def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
             if path == "int" and not any(tensor.is_float for tensor in seen.tensors):
                 return inner
     return node
-
-
-def arithmetic_in_graph(
-    site: Site, value: cst.BaseExpression, assumes: dict[str, None]
-) -> cst.BaseExpression | None:
-    """Return arithmetic on `t.item()` and numbers as arithmetic on 0-d tensors of float64.
-
-    None if there is no `t.item()`, or anything else. Adds to `assumes` what Python would raise for.
-    """
-    edits: dict[cst.CSTNode, cst.BaseExpression] = {}
-    stack: list[cst.BaseExpression] = [value]
-    while stack:
-        node = stack.pop()
-        tensor = tensor_of(site, node)
-        seen = infer(site, tensor)
-        if tensor is not node and seen is not None and seen.shapes == {()}:
-            edits[node] = build_expression("{t}.double()", t=tensor)
-        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
-            stack += [node.left, node.right]
-            if isinstance(node.operator, cst.Divide):
-                text = site.document.code(node.right.with_changes(lpar=(), rpar=()))
-                assumes[f"`{text}` is not zero, for otherwise Python raises"] = None
-        elif seen is None or not seen.is_number:
-            return None
-    if not edits:
-        return None
-    return edits[value] if value in edits else replace_nodes(value, edits)
 
 
 def _as_reduction(site: Site, call: cst.Call) -> cst.BaseExpression | None:

@@ -9,13 +9,21 @@ import libcst as cst
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.facts import TensorSummary, Term, ValueSummary
-from fullgraph.rewrites.analysis import Knowledge, NotApplicable, Site, find_definitions, walk
+from fullgraph.rewrites.analysis import (
+    Knowledge,
+    NotApplicable,
+    Site,
+    find_definitions,
+    infer,
+    walk,
+)
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.branches.branches import leaves_early
 from fullgraph.rewrites.transforms.branches.predicate import (
     Decision,
     find_conditional,
     predicate_of,
+    tensor_of,
 )
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
@@ -234,6 +242,39 @@ def _exchange_calls(
     if isinstance(new, cst.FlattenSentinel):
         return cst.FlattenSentinel([exchange_calls(node) for node in new])
     return exchange_calls(new) if isinstance(new, cst.CSTNode) else new
+
+
+def arithmetic_in_graph(
+    site: Site, value: cst.BaseExpression, assumes: dict[str, None]
+) -> cst.BaseExpression | None:
+    """Return arithmetic on `t.item()` and numbers as arithmetic on 0-d tensors of float64.
+
+    None if there is no `t.item()`, or anything else. Adds to `assumes` what Python would raise for.
+    """
+    edits: dict[cst.CSTNode, cst.BaseExpression] = {}
+    divisors: list[cst.BaseExpression] = []
+    stack: list[cst.BaseExpression] = [value]
+    while stack:
+        node = stack.pop()
+        tensor = tensor_of(site, node)
+        seen = infer(site, tensor)
+        if tensor is not node and seen is not None and seen.shapes == {()}:
+            edits[node] = build_expression("{t}.double()", t=tensor)
+        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
+            stack += [node.left, node.right]
+            match node.operator, node.right:
+                case cst.Divide(), cst.Integer() | cst.Float() as number if number.evaluated_value:
+                    pass
+                case cst.Divide(), divisor:
+                    divisors.append(divisor)
+        elif seen is None or not seen.is_number:
+            return None
+    if not edits:
+        return None
+    for one in divisors:
+        text = site.document.code(one.with_changes(lpar=(), rpar=()))
+        assumes[f"`{text}` is not zero, for otherwise Python raises"] = None
+    return edits[value] if value in edits else replace_nodes(value, edits)
 
 
 def find_scalar_sources(site: Site) -> Iterator[cst.Call]:

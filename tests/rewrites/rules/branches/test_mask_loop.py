@@ -101,6 +101,13 @@ FIXED = [
         "        done = done | (x.sum() > 10)\nreturn x",
     ),
     (
+        "for i in range(4):\n    x = x * 2\n    far = x.sum() / x.numel()\n    if far > 1:\n"
+        "        break\nreturn x",
+        "done = torch.zeros((), dtype=torch.bool, device=x.device)\nfor i in range(4):\n"
+        "    x = torch.where(done, x, x * 2)\n    far = x.sum() / x.numel()\n"
+        "    done = done | (far > 1)\nreturn x",
+    ),
+    (
         "y = x\nfor i in range(4):\n    x = x * 2\n    if i and x.sum() > 5:\n"
         "        y = -x\n        break\nreturn x + y",
         None,

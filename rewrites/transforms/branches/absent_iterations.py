@@ -1,0 +1,59 @@
+"""Iterations of a loop over all indices that change nothing for an index that does not occur."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis import NotApplicable, Site, names_read, operation_of, walk
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    build_statement,
+    replace_nodes,
+)
+from fullgraph.rewrites.transforms.branches.agreement import Agreement
+from fullgraph.rewrites.transforms.branches.choice import Choice
+from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines
+
+
+def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str]) -> bool:
+    """Return whether an assignment to one of the names `carried` does not itself keep its value."""
+    match node:
+        case cst.AugAssign(target=cst.Name(name)):
+            return name in carried
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
+            made = operation_of(site, value)
+            is_kept = made is not None and made.name == "where" and name in names_read(value)
+            return name in carried and not is_kept
+    return False
+
+
+def mask_absent(
+    site: Site, loop: cst.For, tensor: cst.BaseExpression
+) -> tuple[cst.For, dict[str, None]] | None:
+    """Return the loop with iterations that change nothing for an index that `tensor` lacks.
+
+    Also returns the assumptions. None if no value is carried to the next iteration, except by a
+    `torch.where` that keeps it, or if a line cannot be masked.
+    """
+    name = cst.ensure_type(loop.target, cst.Name).value
+    absent = site.document.unused_local(site.node, "absent")
+    lines = LoopLines(site)
+    choice = Choice(site, cst.Name(absent), Agreement(site, lines.assumes))
+    if not any(_is_carried(site, one, lines.carried_names(loop)) for one in walk(loop.body)):
+        return None
+    edits: dict[cst.CSTNode, Replacement] = {}
+    try:
+        for line in loop.body.body:
+            edits |= lines.mask_line(choice, loop, line)
+    except NotApplicable:
+        return None
+    if lines.unset:
+        return None
+    flag = build_statement(f"{absent} = ({{t}} != {name}).all()", t=tensor.deep_clone())
+    masked = replace_nodes(loop, edits)
+    guarded = build_expression(f"{choice.where}({absent}, 0, {name})")  # an index always in range
+    bare = {one: cst.Name(name) for one in walk(masked) if guarded.deep_equals(one)}
+    masked = replace_nodes(masked, bare)
+    body = cst.ensure_type(masked.body, cst.IndentedBlock)
+    return masked.with_changes(body=body.with_changes(body=[flag, *body.body])), lines.assumes
