@@ -22,7 +22,7 @@ from fullgraph.compiler.lowering.ir.index import (
     simplify,
     variables_of,
 )
-from fullgraph.compiler.lowering.prims import extern_operators
+from fullgraph.compiler.private import is_random_op
 
 Sizes = tuple[sympy.Expr, ...]
 ReductionKind = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
@@ -133,9 +133,8 @@ class Extern:
 
     @property
     def is_random(self) -> bool:
-        """Whether it takes numbers from eager's random stream."""
-        name = str(self.target).removeprefix("aten.")
-        return extern_operators().get(name) == "random numbers"
+        """Whether it takes numbers from eager's random stream, as attention with dropout does."""
+        return is_random_op(self.target)
 
     def __str__(self) -> str:
         results = ", ".join(str(name) for name in self.results)
