@@ -96,7 +96,7 @@ class Walk:
             module,
             inputs,
             forward=self._compile,
-            backward=lambda graph, _: lower(graph).load(),
+            backward=lambda graph, _: lower(graph).code.load(),
             decompositions={**decompositions()},
             partition=self._partition,
         )
@@ -119,7 +119,7 @@ class Walk:
         self.parts["program"] = program.source
         self.parts["cpp"] = kernels(program)
         self.parts["triton"] = kernels(lower(graph, "triton"))
-        return program.load()
+        return program.code.load()
 
 
 def code(module: GraphModule) -> str:

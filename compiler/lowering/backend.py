@@ -6,7 +6,10 @@ and anywhere after `import fullgraph.compiler.lowering.backend`.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 import torch
@@ -17,12 +20,9 @@ from fullgraph.compiler.lowering.fusion import fuse
 from fullgraph.compiler.lowering.ir import trace_loops
 from fullgraph.compiler.lowering.partition import make_partition_fn
 from fullgraph.compiler.lowering.prims import decompositions
-from fullgraph.compiler.lowering.runtime import Program, make_program
+from fullgraph.compiler.lowering.runtime import Program, ProgramCode, make_program
 from fullgraph.compiler.lowering.triton import TRITON
-from fullgraph.compiler.private import (
-    compile_with_autograd,
-    register_backend,
-)
+from fullgraph.compiler.private import compile_with_autograd_cache, register_backend
 
 GENERATORS = MappingProxyType({one.name: one for one in (CPP, TRITON)})
 """Code generators by name."""
@@ -45,21 +45,28 @@ def loops(
     if codegen not in (None, *GENERATORS):
         raise FullgraphError(f"codegen is {' or '.join(map(repr, GENERATORS))}, not {codegen!r}.")
 
-    def compile_graph(graph: torch.fx.GraphModule, _: Sequence[object]) -> Callable[..., object]:
+    def compile_graph(graph: torch.fx.GraphModule) -> ProgramCode:
         """Compile one graph of ATen operators."""
         program = lower(graph, codegen)
         if callable(listener):
             listener(program)
-        return program.load()
+        return program.code
 
-    return compile_with_autograd(
+    return compile_with_autograd_cache(
         module,
         inputs,
-        forward=compile_graph,
-        backward=compile_graph,
+        compiler=compile_graph,
         decompositions=tracing_decompositions(),
         partition=make_partition_fn(),
+        tag=None if listener else f"loops {_digest()} {codegen}",
     )
+
+
+@functools.cache
+def _digest() -> str:
+    """Return a name for this version of the backend: a digest of the compiler's source."""
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def tracing_decompositions() -> dict[object, Callable[..., object]]:

@@ -77,7 +77,7 @@ def _generate(graph: torch.fx.GraphModule, _: Sequence[object]) -> Callable[...,
 
     Operators that loops do not have and that Inductor does not decompose are decomposed first.
     """
-    return lower(lower_to_canonical(graph)).load()
+    return lower(lower_to_canonical(graph)).code.load()
 
 
 def _interpret(graph: torch.fx.GraphModule, _: Sequence[object]) -> Callable[..., object]:

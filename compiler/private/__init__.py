@@ -6,6 +6,7 @@ Each name is looked up before it is used. A feature that this torch lacks is lef
 from fullgraph.compiler.private.aot import (
     GraphCompiler,
     compile_with_autograd,
+    compile_with_autograd_cache,
     compile_with_inductor,
     expression_of,
     inductor_decompositions,
@@ -222,6 +223,7 @@ __all__ = [
     "compile_tiny",
     "compile_uncached",
     "compile_with_autograd",
+    "compile_with_autograd_cache",
     "compile_with_inductor",
     "compute_from_leaf",
     "configs_in_environment",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
 
 Modules = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[object]], Callable[..., object]]
+
+
+class Loadable(Protocol):
+    """Code of a compiled graph, which can be pickled."""
+
+    def load(self) -> Callable[[list[object]], object]:
+        """Return the function, which takes a list of inputs."""
 
 
 def compile_with_autograd(
@@ -41,6 +50,109 @@ def compile_with_autograd(
         partition_fn=partition,
     )
     return backend(module, inputs)
+
+
+def compile_with_autograd_cache(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[object],
+    *,
+    compiler: Callable[[torch.fx.GraphModule], Loadable],
+    decompositions: Mapping[Any, Callable[..., object]],
+    partition: Callable[..., Modules],
+    tag: str | None,
+) -> Callable[..., object]:
+    """Return what `compile_with_autograd` returns, from AOTAutograd's cache on disk if it is there.
+
+    `tag` stands for everything but the graph on which the code depends; None for no cache. Where
+    the cache lies and whether it is used, torch's own settings say. A torch that keeps no code but
+    Inductor's compiles each time.
+    """
+    saved_type = _saved_code_type()
+    if tag is None or saved_type is None:
+
+        def compile_graph(graph: torch.fx.GraphModule, _: Sequence[object]) -> Any:
+            return compiler(graph).load()
+
+        return compile_with_autograd(
+            module,
+            inputs,
+            forward=compile_graph,
+            backward=compile_graph,
+            decompositions=decompositions,
+            partition=partition,
+        )
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch import config as functorch
+    from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+
+    config: Any = torch.compiler.config
+
+    def make() -> Any:  # aot_autograd changes that of the backward
+        return SerializableAOTDispatchCompiler(
+            saved_type, lambda graph, _: saved_type(compiler(graph))
+        )
+
+    backend = aot_autograd(
+        fw_compiler=make(),
+        bw_compiler=make(),
+        inference_compiler=make(),
+        decompositions=decompositions,
+        partition_fn=partition,
+    )
+    # an entry holds both directions: a backward that is compiled later would not be kept
+    settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
+    tags = " ".join(filter(None, (config.cache_key_tag, tag)))
+    with functorch.patch(settings), config.patch(cache_key_tag=tags):
+        return backend(module, inputs)
+
+
+@functools.cache
+def _saved_code_type() -> Any:
+    """Return the class of code that AOTAutograd's cache keeps; None if this torch has none."""
+    try:
+        from torch._functorch import config as functorch
+        from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
+        from torch._functorch._aot_autograd.schemas import (
+            SerializableAOTDispatchCompiler,  # noqa: F401  # asked for, not used
+        )
+        from torch._inductor.output_code import OutputCode
+
+        functorch.bundled_autograd_cache, functorch.force_non_lazy_backward_lowering  # noqa: B018
+    except (ImportError, AttributeError):
+        return None
+
+    class SavedCode(OutputCode):
+        """Code of a compiled graph, and its function once it is loaded."""
+
+        def __init__(self, code: Loadable, is_saved: bool = False) -> None:
+            super().__init__()
+            self._code = code
+            self._boxed_call = True
+            self._run: Any = None if is_saved else code.load()
+
+        def __call__(self, inputs: Any) -> object:
+            """Run the graph on a list of inputs."""
+            return self._run(inputs)
+
+        def prepare_for_serialization(self) -> None:
+            """Raise torch's own refusal if the code cannot be pickled."""
+            try:
+                pickle.dumps(self._code)
+            except Exception as error:
+                raise BypassAOTAutogradCache(str(error)) from error
+
+        def post_compile(self, *_: object) -> None:
+            """Load the function, after the code was read from disk."""
+            self._run = self._run or self._code.load()
+
+        def __reduce__(self) -> Any:
+            return _restore_saved_code, (self._code,)
+
+    return SavedCode
+
+
+def _restore_saved_code(code: Loadable) -> Any:
+    return _saved_code_type()(code, is_saved=True)
 
 
 def compile_with_inductor(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.codegen import CodeGenerator
+from fullgraph.compiler.lowering.codegen import CodeGenerator, KernelSource
 from fullgraph.compiler.lowering.fusion import Plan
 from fullgraph.compiler.lowering.ir import (
     Assertion,
@@ -33,13 +34,51 @@ from fullgraph.compiler.lowering.runtime.steps import (
 
 
 @dataclass(frozen=True)
+class ProgramCode:
+    """All that it takes to run a program, in another process too: it can be pickled."""
+
+    source: str
+    """Python source of the function `run`."""
+    kernels: tuple[KernelSource, ...]
+    generator: CodeGenerator
+    externs: Mapping[str, str]
+    """Full name of each extern operator, by its name in the source."""
+    constants: Mapping[str, object]
+    """Arguments and tensors that are not written as text, by their names in the source."""
+
+    def load(self) -> Callable[[list[object]], list[object]]:
+        """Return the function: it takes a list of inputs, which it empties, and returns outputs.
+
+        Kernels that are not on disk are compiled.
+        """
+        names: dict[str, Any] = {
+            "empty_strided": torch.empty_strided,
+            "torch": torch,
+            "restride": restride,
+            "check": _check_positions,
+            "check_condition": _check_condition,
+            "get_num_threads": torch.get_num_threads,
+            **self.generator.load(self.kernels),
+            **{name: _operator(full) for name, full in self.externs.items()},
+            **self.constants,
+        }
+        exec(compile(self.source, "<loops program>", "exec"), names)
+        function: Callable[[list[object]], list[object]] = names["run"]
+        return function
+
+
+@dataclass(frozen=True)
 class Program:
-    """A compiled graph: its steps, and the Python source that runs them."""
+    """A compiled graph: its steps, and the code that runs them."""
 
     plan: Plan
     steps: tuple[RuntimeStep, ...]
-    source: str
-    generator: CodeGenerator
+    code: ProgramCode
+
+    @property
+    def source(self) -> str:
+        """Python source that runs the steps."""
+        return self.code.source
 
     @property
     def kernels(self) -> int:
@@ -51,35 +90,19 @@ class Program:
         """Extern operators that are called, in order."""
         return tuple(str(one.extern.target) for one in self.steps if isinstance(one, CallExtern))
 
-    def load(self) -> Callable[[list[object]], list[object]]:
-        """Return the function: it takes a list of inputs, which it empties, and returns outputs.
-
-        Kernels that are not on disk are compiled.
-        """
-        sources = [step.source for step in self.steps if isinstance(step, CallKernel)]
-        names: dict[str, Any] = dict(self.generator.load(sources))
-        for number, step in enumerate(self.steps):
-            if isinstance(step, CallExtern):
-                names[f"extern_{number}"] = step.extern.target
-                names.update(_constants_of(step.extern, number))
-        names.update(
-            empty_strided=torch.empty_strided,
-            torch=torch,
-            restride=restride,
-            check=_check_positions,
-            check_condition=_check_condition,
-            get_num_threads=torch.get_num_threads,
-            **self.plan.graph.constants,
-        )
-        exec(compile(self.source, "<loops program>", "exec"), names)
-        function: Callable[[list[object]], list[object]] = names["run"]
-        return function
-
 
 def make_program(plan: Plan, generator: CodeGenerator) -> Program:
     """Return the program that runs a plan, with kernels in a generator's language."""
     steps = make_steps(plan, generator)
-    return Program(plan, steps, _SourceWriter(plan, steps).write(), generator)
+    writer = _SourceWriter(plan, steps)
+    code = ProgramCode(
+        source=writer.write(),
+        kernels=tuple(step.source for step in steps if isinstance(step, CallKernel)),
+        generator=generator,
+        externs=writer.externs,
+        constants={**writer.constants, **plan.graph.constants},
+    )
+    return Program(plan, steps, code)
 
 
 def restride(
@@ -105,10 +128,10 @@ def _check_condition(condition: torch.Tensor | bool, message: str) -> None:
         raise RuntimeError(message)
 
 
-def _constants_of(extern: Extern, number: int) -> dict[str, object]:
-    """Return the arguments of an extern call that are not written as text."""
-    values = [*extern.args, *(value for _, value in extern.kwargs)]
-    return {f"constant_{number}_{place}": value for place, value in enumerate(values)}
+def _operator(name: str) -> Callable[..., object]:
+    """Return an operator by its full name, such as "aten.mm.default"."""
+    found: Any = functools.reduce(getattr, name.split("."), torch.ops)
+    return cast(Callable[..., object], found)
 
 
 class _SourceWriter:
@@ -117,6 +140,8 @@ class _SourceWriter:
     def __init__(self, plan: Plan, steps: Sequence[RuntimeStep]) -> None:
         self._graph = plan.graph
         self._steps = steps
+        self.externs: dict[str, str] = {}
+        self.constants: dict[str, object] = {}
         self._lines: list[str] = []
         self._symbols: set[sympy.Symbol] = set()
 
@@ -227,6 +252,7 @@ class _SourceWriter:
             f"{key}={self._argument(value, f'constant_{number}_{len(extern.args) + place}')}"
             for place, (key, value) in enumerate(extern.kwargs)
         ]
+        self.externs[f"extern_{number}"] = str(extern.target)
         call = f"extern_{number}({', '.join(arguments)})"
         if not extern.results:
             self._lines.append(f"{extern.scalar} = {call}" if extern.scalar else call)
@@ -250,8 +276,9 @@ class _SourceWriter:
         if isinstance(value, sympy.Expr):
             return size_text(value)
         if isinstance(value, list) and any(isinstance(one, View | sympy.Expr) for one in value):
-            parts = [self._argument(one, f"{constant}[{i}]") for i, one in enumerate(value)]
+            parts = [self._argument(one, f"{constant}_{i}") for i, one in enumerate(value)]
             return f"[{', '.join(parts)}]"
+        self.constants[constant] = value
         return constant
 
     def _view(self, view: View) -> str:

@@ -28,7 +28,7 @@ def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., Non
         raise FullgraphError("backend `loops` needs Triton for CUDA tensors: pip install triton")
     text = module_text(wanted.values())
     name = f"kernels_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    path = cache_folder() / "loops" / "triton" / f"{name}.py"
+    path = cache_folder() / "triton" / f"{name}.py"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, part = tempfile.mkstemp(dir=path.parent)

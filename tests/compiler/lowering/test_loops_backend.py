@@ -10,12 +10,13 @@ import sympy
 import torch
 from torch import nn
 
-import fullgraph.compiler.lowering.backend  # noqa: F401  # registers the backend
 from fullgraph.compiler.errors import UnsupportedOperator
+from fullgraph.compiler.lowering import backend
 from fullgraph.compiler.lowering.codegen import index_text
 from fullgraph.compiler.lowering.cpp.scalars import CPP_INDEX
 from fullgraph.compiler.lowering.runtime import Program
 from fullgraph.compiler.lowering.runtime.size_text import size_text
+from fullgraph.compiler.private.aot import _saved_code_type
 
 from . import CODEGEN
 
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.compiles
 @pytest.fixture(autouse=True)
 def kernel_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FULLGRAPH_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
     torch.compiler.reset()
     return tmp_path
 
@@ -113,9 +115,9 @@ def test_a_copy_has_the_strides_of_its_target() -> None:
 def test_weight_norm_trains() -> None:
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(5, 3))
     x, gradients = torch.randn(4, 5), []
-    for backend in ("eager", "loops"):
+    for name in ("eager", "loops"):
         layer.zero_grad()
-        torch.compile(layer, backend=backend)(x).square().sum().backward()
+        torch.compile(layer, backend=name)(x).square().sum().backward()
         gradients.append([one.grad.clone() for one in layer.parameters() if one.grad is not None])
     torch.testing.assert_close(*gradients)
 
@@ -150,6 +152,33 @@ def test_kernels_on_disk_are_not_compiled_again(
     assert log.read_text().splitlines() == ["called"]
 
 
+def test_a_graph_on_disk_is_not_lowered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[str] = []
+
+    def noting(graph: torch.fx.GraphModule, codegen: object = None) -> Program:
+        lowered.append(graph.code)
+        return lower(graph, codegen)
+
+    lower = backend.lower
+    monkeypatch.setattr(backend, "lower", noting)
+    model = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5))
+    counts, gradients = [], []
+    for rows, options in ((4, {}), (4, {}), (6, {}), (6, {"on_program": lambda _: None})):
+        torch.compiler.reset()
+        compiled = torch.compile(
+            model, backend="loops", dynamic=True, options={"codegen": CODEGEN, **options}
+        )
+        for run in (model, compiled):
+            torch.manual_seed(0)
+            model.zero_grad()
+            run(torch.linspace(0, 1, rows * 5).view(rows, 5)).square().sum().backward()
+            gradients.append([one.grad for one in model.parameters()])
+        torch.testing.assert_close(*gradients[-2:])
+        counts.append(len(lowered))
+    is_kept = _saved_code_type() is not None
+    assert counts == ([2, 2, 2, 4] if is_kept else [2, 4, 6, 8])
+
+
 def test_random_operators_run_in_their_order() -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x * 2
@@ -157,10 +186,10 @@ def test_random_operators_run_in_their_order() -> None:
         return y + torch.rand(x.shape), mask, y
 
     results = []
-    for backend in ("eager", "loops"):
-        options = {"codegen": CODEGEN} if backend == "loops" else None
+    for name in ("eager", "loops"):
+        options = {"codegen": CODEGEN} if name == "loops" else None
         torch.manual_seed(0)
-        results.append(torch.compile(function, backend=backend, options=options)(torch.randn(9)))
+        results.append(torch.compile(function, backend=name, options=options)(torch.randn(9)))
     torch.testing.assert_close(*results)
 
 
