@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,6 @@ import torch
 
 from fullgraph.compiler.lowering.ir.expressions import (
     Expression,
-    IndexValue,
     Indirect,
     Load,
     Operation,
@@ -19,7 +18,6 @@ from fullgraph.compiler.lowering.ir.expressions import (
 from fullgraph.compiler.lowering.ir.index import contiguous_strides, product, variables_of
 from fullgraph.compiler.lowering.ir.loops import (
     Buffer,
-    Extern,
     Loop,
     ReductionKind,
     Scan,
@@ -27,7 +25,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     Step,
     View,
 )
-from fullgraph.compiler.lowering.ir.operators import cast, constant
+from fullgraph.compiler.lowering.ir.operators import cast, constant, index_value
 from fullgraph.compiler.private import expression_of
 
 RESERVED = frozenset(
@@ -88,10 +86,6 @@ class GraphBuilder:
             Loop(view.buffer, sizes, body, origins=(name,), target=target, updates=copied.buffer)
         )
         return view
-
-    def add_extern(self, extern: Extern) -> None:
-        """Add an extern call, whose result buffers were added before."""
-        self.steps.append(extern)
 
 
 @dataclass(frozen=True)
@@ -164,7 +158,7 @@ class Call:
         if isinstance(operand, sympy.Basic) and not operand.is_number:
             if not operand.is_integer:
                 raise NotImplementedError(f"{operand} is no integer, and known at run time alone")
-            return cast(IndexValue(torch.int64, operand), dtype)
+            return cast(index_value(operand), dtype)
         return constant(operand, dtype)  # type: ignore[arg-type]
 
 
@@ -194,12 +188,7 @@ def dense_strides(tensor: torch.Tensor) -> Sizes:
     """Return a fake tensor's strides if its elements fill memory, else contiguous strides."""
     sizes = sizes_of(tensor)
     strides = tuple(expression_of(stride) for stride in tensor.stride())
-    return strides if is_dense(sizes, strides) else contiguous_strides(sizes)
-
-
-def is_dense(sizes: Sizes, strides: Sizes) -> bool:
-    """Return whether strides lay the elements out without gaps or overlaps."""
-    return dense_order(sizes, strides) is not None
+    return contiguous_strides(sizes) if dense_order(sizes, strides) is None else strides
 
 
 def dense_order(sizes: Sizes, strides: Sizes) -> tuple[int, ...] | None:
@@ -215,8 +204,3 @@ def dense_order(sizes: Sizes, strides: Sizes) -> tuple[int, ...] | None:
         order.insert(0, found)
         expected = product([expected, sizes[found]])
     return tuple(order)
-
-
-def element_count(sizes: Sequence[sympy.Expr]) -> sympy.Expr:
-    """Return the number of elements."""
-    return product(sizes)

@@ -25,9 +25,8 @@ Parts = tuple[Expression, Expression | None]
 """Real and imaginary part; None for a real number."""
 LINEAR = words(
     """
-    add sub neg sum mean cumsum clone copy where lift_fresh_copy cat flip repeat index
-    _unsafe_index gather index_select constant_pad_nd tril triu slice_scatter select_scatter
-    diagonal_scatter index_put scatter zeros zeros_like new_zeros empty empty_like new_empty
+    add sub neg sum cumsum clone where lift_fresh_copy cat flip index gather constant_pad_nd
+    slice_scatter select_scatter diagonal_scatter index_put scatter empty
     """
 )
 """Operators that compute each part of their result from that part of their operands."""

@@ -11,6 +11,7 @@ import torch
 from fullgraph.compiler.lowering.ir.expressions import (
     Expression,
     IndexValue,
+    Indirect,
     Load,
     loads_in,
     walk_expressions,
@@ -61,10 +62,11 @@ class View:
     dtype: torch.dtype
     index: Sizes
 
-    def load(self, index: Sizes) -> Load:
-        """Return the load of one element."""
+    def load(self, index: Sizes, indirect: tuple[Indirect, ...] = ()) -> Load:
+        """Return the load of one element; `indirect` are the computed positions in its index."""
         values = dict(zip(loop_variables(len(index)), index, strict=True))
-        return Load(self.dtype, self.buffer, tuple(part.xreplace(values) for part in self.index))
+        found = tuple(part.xreplace(values) for part in self.index)
+        return Load(self.dtype, self.buffer, found, indirect)
 
 
 @dataclass(frozen=True, eq=False)

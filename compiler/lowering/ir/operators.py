@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sympy
 import torch
 
-from fullgraph.compiler.lowering.ir.expressions import Constant, Expression, Operation
+from fullgraph.compiler.lowering.ir.expressions import (
+    Constant,
+    Expression,
+    IndexValue,
+    Operation,
+)
 
 
 def words(text: str) -> frozenset[str]:
@@ -84,3 +90,19 @@ def constant(value: bool | int | float, dtype: torch.dtype) -> Constant:
     if dtype.is_floating_point:
         return Constant(dtype, float(value))
     return Constant(dtype, int(value))
+
+
+def index_value(index: sympy.Expr) -> Expression:
+    """Return an index, or a size, as a value."""
+    return IndexValue(torch.int64, index)
+
+
+def compare(operator: str, first: sympy.Expr, second: sympy.Expr) -> Expression:
+    """Return a comparison of two indices or sizes."""
+    return apply(operator, index_value(first), index_value(second))
+
+
+def is_between(index: sympy.Expr, start: Expression, end: Expression) -> Expression:
+    """Return whether `start <= index < end`."""
+    is_after = apply("ge", index_value(index), start)
+    return apply("and", is_after, apply("lt", index_value(index), end))

@@ -6,25 +6,19 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import sympy
-import torch
 
-from fullgraph.compiler.lowering.ir.builder import Call, broadcast_index, dense_order
-from fullgraph.compiler.lowering.ir.expressions import Expression, IndexValue
-from fullgraph.compiler.lowering.ir.index import (
-    FloorDiv,
-    Mod,
-    ranges_of,
-    unflatten_index,
-    variables_of,
+from fullgraph.compiler.lowering.ir.builder import Call, broadcast_index
+from fullgraph.compiler.lowering.ir.expressions import Expression
+from fullgraph.compiler.lowering.ir.index import FloorDiv, Mod, variables_of
+from fullgraph.compiler.lowering.ir.indexing import (
+    compute_index,
+    index_by_tensors,
+    index_tensors,
+    shared_dims,
 )
-from fullgraph.compiler.lowering.ir.indexing import insert_positions, shared_dims
 from fullgraph.compiler.lowering.ir.loops import Sizes, View
-from fullgraph.compiler.lowering.ir.operators import apply, cast
-from fullgraph.compiler.lowering.ir.views import diagonal_index, wrap
-
-
-def _value(index: sympy.Expr) -> Expression:
-    return IndexValue(torch.int64, index)
+from fullgraph.compiler.lowering.ir.operators import apply, cast, compare, index_value, is_between
+from fullgraph.compiler.lowering.ir.views import diagonal_index, strided_index, wrap
 
 
 def _lower_slice_scatter(call: Call) -> View:
@@ -37,13 +31,9 @@ def _lower_slice_scatter(call: Call) -> View:
         offset = index[dim] - start
         inner = (*index[:dim], FloorDiv(offset, step), *index[dim + 1 :])
         end = start + step * source.sizes[dim]
-        condition = apply(
-            "and",
-            apply("ge", _value(index[dim]), _value(start)),
-            apply("lt", _value(index[dim]), _value(end)),
-        )
+        condition = is_between(index[dim], index_value(start), index_value(end))
         if step != 1:
-            is_step = apply("eq", _value(Mod(offset, step)), _value(sympy.Integer(0)))
+            is_step = compare("eq", Mod(offset, step), sympy.Integer(0))
             condition = apply("and", condition, is_step)
         value = cast(source.load(inner), call.dtype)
         return apply("masked", condition, value, view.load(index))
@@ -57,7 +47,7 @@ def _lower_select_scatter(call: Call) -> View:
     position = wrap(call.size("index"), view.sizes[dim])
 
     def body(index: Sizes) -> Expression:
-        condition = apply("eq", _value(index[dim]), _value(position))
+        condition = compare("eq", index[dim], position)
         value = cast(source.load((*index[:dim], *index[dim + 1 :])), call.dtype)
         return apply("where", condition, value, view.load(index))
 
@@ -70,32 +60,22 @@ def _lower_scatter(call: Call) -> View:
     index = variables_of(positions.sizes)
     source = call["src"] if "src" in call.arguments else call["value"]
     body = source.load(index) if isinstance(source, View) else call.element(source, (), call.dtype)
-    target = list(index) or []
-    indirect = insert_positions(call, base, target, {dim: positions.load(index)}) if target else ()
+    computed = {dim: positions.load(index)} if index else {}
+    target = compute_index(call, base, index, computed)
     return call.builder.add_scatter(
-        call.name, base, positions.sizes, cast(body, call.dtype), tuple(target), indirect
+        call.name, base, positions.sizes, cast(body, call.dtype), *target
     )
 
 
 def _lower_index_put(call: Call) -> View:
-    base, source, given = call.view("self"), call.view("values"), call["indices"]
-    assert isinstance(given, list | tuple)
-    tensors = {dim: one for dim, one in enumerate(given) if isinstance(one, View)}
+    base, source, tensors = call.view("self"), call.view("values"), index_tensors(call)
     start, shared = shared_dims(tensors)
     rest = [size for dim, size in enumerate(base.sizes) if dim not in tensors]
     sizes = (*rest[:start], *shared, *rest[start:])
     index = variables_of(sizes)
-    inner = index[start : start + len(shared)]
-    others = list(index[:start] + index[start + len(shared) :])
-    target = [
-        sympy.Integer(0) if dim in tensors else others.pop(0) for dim in range(len(base.sizes))
-    ]
-    positions: dict[int, Expression] = {
-        dim: one.load(broadcast_index(one.sizes, inner, shared)) for dim, one in tensors.items()
-    }
-    indirect = insert_positions(call, base, target, positions)
+    target = index_by_tensors(call, base, tensors, index)
     body = cast(source.load(broadcast_index(source.sizes, index, sizes)), call.dtype)
-    return call.builder.add_scatter(call.name, base, sizes, body, tuple(target), indirect)
+    return call.builder.add_scatter(call.name, base, sizes, body, *target)
 
 
 def _lower_diagonal_scatter(call: Call) -> View:
@@ -108,21 +88,11 @@ def _lower_diagonal_scatter(call: Call) -> View:
 def _lower_as_strided_scatter(call: Call) -> View:
     base, source = call.view("self"), call.view("src")
     buffer = call.builder.buffers[base.buffer]
-    order = dense_order(buffer.sizes, buffer.strides)
-    if order is None or base.index != variables_of(buffer.sizes):
+    if base.index != variables_of(buffer.sizes):
         raise NotImplementedError("the tensor is a view")
-    strides, index = call["stride"], variables_of(source.sizes)
-    assert isinstance(strides, list | tuple)
-    parts = (i * sympy.sympify(s) for i, s in zip(index, strides, strict=True))
-    offset = sum(parts, sympy.sympify(call["storage_offset"] or 0))
-    sizes = tuple(buffer.sizes[dim] for dim in order)
-    target = [sympy.Integer(0)] * len(buffer.sizes)
-    found = unflatten_index(offset, sizes, ranges_of(source.sizes))
-    for dim, part in zip(order, found, strict=True):
-        target[dim] = part
-    return call.builder.add_scatter(
-        call.name, base, source.sizes, source.load(index), tuple(target)
-    )
+    body = source.load(variables_of(source.sizes))
+    target = strided_index(call, buffer, source.sizes)
+    return call.builder.add_scatter(call.name, base, source.sizes, body, target)
 
 
 SCATTERS: Mapping[str, Callable[[Call], View]] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""From a functional graph of ATen operators to a graph of loops."""
+"""From a functional graph of canonical ATen operators to a graph of loops."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ _PRIM_NAMES = {"inp": "self", "a": "self", "dims": "dim"}
 
 
 def trace_loops(module: torch.fx.GraphModule) -> LoopGraph:
-    """Return the loops of a functional graph of ATen operators.
+    """Return the loops of a functional graph of canonical and extern ATen operators.
 
-    The nodes need fake tensors in `meta["val"]`. Raises `UnsupportedOperator`.
+    The nodes need fake tensors in `meta["val"]`. Raises `UnsupportedOperator` for others.
     """
     return _Tracer(module).trace()
 
@@ -258,7 +258,8 @@ class _Tracer:
         operands = tuple(self._operands([self._value(one) for one in args]))
         kwargs = self._operands([self._value(value) for value in node.kwargs.values()])
         pairs = tuple(zip(node.kwargs, kwargs, strict=True))
-        self._builder.add_extern(Extern(node.name, target, operands, pairs, results, scalar))
+        extern = Extern(node.name, target, operands, pairs, results, scalar)
+        self._builder.steps.append(extern)
 
     def _arguments(self, node: torch.fx.Node) -> dict[str, object]:
         """Return the arguments of a call by their names in the schema, with defaults."""

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import sympy
 
-from fullgraph.compiler.lowering.ir.builder import Call, dense_order
+from fullgraph.compiler.lowering.ir.builder import Call, broadcast_index, dense_order
 from fullgraph.compiler.lowering.ir.index import (
     Mod,
     ranges_of,
@@ -16,11 +16,8 @@ from fullgraph.compiler.lowering.ir.index import (
     unflatten_index,
     variables_of,
 )
-from fullgraph.compiler.lowering.ir.loops import Sizes, View
+from fullgraph.compiler.lowering.ir.loops import Buffer, Sizes, View
 from fullgraph.compiler.lowering.ir.special import lower_bits
-from fullgraph.compiler.private import expression_of
-
-ONE = sympy.Integer(1)
 
 
 def reindex(view: View, sizes: Sizes, index: Sizes) -> View:
@@ -36,40 +33,11 @@ def reshape(view: View, sizes: Sizes) -> View:
     return reindex(view, sizes, index)
 
 
-def permute(view: View, dims: tuple[int, ...]) -> View:
-    """Return the view with its dims in another order."""
-    sizes = tuple(view.sizes[dim] for dim in dims)
-    variables = dict(zip(dims, variables_of(sizes), strict=True))
-    return reindex(view, sizes, tuple(variables[dim] for dim in range(len(dims))))
-
-
-def slice_dim(
-    view: View, dim: int, start: sympy.Expr, size: sympy.Expr, step: sympy.Expr = ONE
-) -> View:
-    """Return `size` positions of a dim, from `start` in steps."""
-    sizes = (*view.sizes[:dim], size, *view.sizes[dim + 1 :])
-    index = list(variables_of(sizes))
-    index[dim] = start + step * index[dim]
-    return reindex(view, sizes, tuple(index))
-
-
-def select_dim(view: View, dim: int, position: sympy.Expr) -> View:
-    """Return one position of a dim; the dim is left out."""
-    sizes = (*view.sizes[:dim], *view.sizes[dim + 1 :])
-    index = list(variables_of(sizes))
-    index.insert(dim, position)
-    return reindex(view, sizes, tuple(index))
-
-
 def wrap(position: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
     """Return a position that may count from the end as one from 0."""
     if any(symbol.is_nonnegative is None for symbol in position.free_symbols):
         return Mod(position, size)
     return position + size if position.is_negative else position
-
-
-def _lower_alias(call: Call) -> View:
-    return call.view("self")
 
 
 def _lower_reshape(call: Call) -> View:
@@ -80,33 +48,14 @@ def _lower_reshape(call: Call) -> View:
 
 def _lower_permute(call: Call) -> View:
     view = call.view("self")
-    dims = call["dims"]
-    assert isinstance(dims, list | tuple)
-    return permute(view, tuple(int(dim) % len(view.sizes) for dim in dims))
-
-
-def _lower_transpose(call: Call) -> View:
-    view = call.view("self")
-    dims = list(range(len(view.sizes)))
-    if dims:
-        first, second = call.dim("dim0", len(dims)), call.dim("dim1", len(dims))
-        dims[first], dims[second] = dims[second], dims[first]
-    return permute(view, tuple(dims))
-
-
-def _lower_t(call: Call) -> View:
-    view = call.view("self")
-    return permute(view, tuple(reversed(range(len(view.sizes)))))
+    dims = [int(dim) % len(view.sizes) for dim in call["dims"]]
+    variables = dict(zip(dims, variables_of(call.sizes), strict=True))
+    return reindex(view, call.sizes, tuple(variables[dim] for dim in range(len(dims))))
 
 
 def _lower_expand(call: Call) -> View:
     view, sizes = call.view("self"), call.sizes
-    start = len(sizes) - len(view.sizes)
-    index = tuple(
-        sympy.Integer(0) if size == 1 else variable
-        for size, variable in zip(view.sizes, variables_of(sizes)[start:], strict=True)
-    )
-    return reindex(view, sizes, index)
+    return reindex(view, sizes, broadcast_index(view.sizes, variables_of(sizes), sizes))
 
 
 def _lower_slice(call: Call) -> View:
@@ -118,17 +67,17 @@ def _lower_slice(call: Call) -> View:
     start = wrap(sympy.sympify(call["start"] or 0), size)
     if start.is_Integer and size.is_Integer:
         start = sympy.Integer(min(max(int(start), 0), int(size)))
-    return slice_dim(view, dim, start, call.sizes[dim], sympy.sympify(call["step"] or 1))
+    index = list(variables_of(call.sizes))
+    index[dim] = start + sympy.sympify(call["step"] or 1) * index[dim]
+    return reindex(view, call.sizes, tuple(index))
 
 
 def _lower_select(call: Call) -> View:
     view = call.view("self")
     dim = call.dim("dim", len(view.sizes))
-    return select_dim(view, dim, wrap(call.size("index"), view.sizes[dim]))
-
-
-def _lower_unsqueeze(call: Call) -> View:
-    return reshape(call.view("self"), call.sizes)
+    index = list(variables_of(call.sizes))
+    index.insert(dim, wrap(call.size("index"), view.sizes[dim]))
+    return reindex(view, call.sizes, tuple(index))
 
 
 def diagonal_index(call: Call, sizes: Sizes, rank: int) -> Sizes:
@@ -152,46 +101,27 @@ def _lower_diagonal(call: Call) -> View:
     return reindex(view, call.sizes, diagonal_index(call, call.sizes, len(view.sizes)))
 
 
-def _lower_as_strided(call: Call) -> View:
-    view = call.view("self")
-    buffer = call.builder.buffers[view.buffer]
+def strided_index(call: Call, buffer: Buffer, sizes: Sizes) -> Sizes:
+    """Return the index into a buffer of the element at (i0, i1, …) by a call's strides and offset.
+
+    Raises `NotImplementedError` if the buffer's memory has gaps.
+    """
     order = dense_order(buffer.sizes, buffer.strides)
     if order is None:
         raise NotImplementedError("the memory of the tensor has gaps")
-    variables = variables_of(call.sizes)
-    strides = call["stride"]
-    assert isinstance(strides, list | tuple)
-    given = call["storage_offset"]
-    offset = sum(
-        (v * sympy.sympify(s) for v, s in zip(variables, strides, strict=True)),
-        sympy.sympify(given or 0),
-    )
-    sizes = tuple(buffer.sizes[dim] for dim in order)
-    parts = unflatten_index(offset, sizes, ranges_of(call.sizes))
+    parts = zip(variables_of(sizes), map(sympy.sympify, call["stride"]), strict=True)
+    offset = sum((v * stride for v, stride in parts), sympy.sympify(call["storage_offset"] or 0))
+    found = unflatten_index(offset, tuple(buffer.sizes[dim] for dim in order), ranges_of(sizes))
     index = [sympy.Integer(0)] * len(buffer.sizes)
-    for dim, part in zip(order, parts, strict=True):
+    for dim, part in zip(order, found, strict=True):
         index[dim] = part
-    return View(view.buffer, call.sizes, view.dtype, tuple(index))
+    return tuple(index)
 
 
-def _lower_split(call: Call) -> tuple[View, ...]:
+def _lower_as_strided(call: Call) -> View:
     view = call.view("self")
-    dim = call.dim("dim", len(view.sizes))
-    start = sympy.Integer(0)
-    parts = []
-    assert isinstance(call.result, list | tuple)
-    for result in call.result:
-        size = expression_of(result.shape[dim])
-        parts.append(slice_dim(view, dim, start, size))
-        start += size
-    return tuple(parts)
-
-
-def _lower_unbind(call: Call) -> tuple[View, ...]:
-    view = call.view("self")
-    dim = call.dim("dim", len(view.sizes))
-    assert isinstance(call.result, list | tuple)
-    return tuple(select_dim(view, dim, sympy.Integer(i)) for i in range(len(call.result)))
+    index = strided_index(call, call.builder.buffers[view.buffer], call.sizes)
+    return View(view.buffer, call.sizes, view.dtype, index)
 
 
 def _lower_unfold(call: Call) -> View:
@@ -204,27 +134,16 @@ def _lower_unfold(call: Call) -> View:
     return reindex(view, call.sizes, tuple(index))
 
 
-VIEWS: Mapping[str, Callable[[Call], View | tuple[View, ...]]] = MappingProxyType(
+VIEWS: Mapping[str, Callable[[Call], View]] = MappingProxyType(
     {
-        "alias": _lower_alias,
-        "detach": _lower_alias,
-        "view": _lower_reshape,
-        "reshape": _lower_reshape,
-        "_unsafe_view": _lower_reshape,
-        "_reshape_alias": _lower_reshape,
+        **dict.fromkeys(("alias", "detach"), lambda call: call.view("self")),
+        **dict.fromkeys(("view", "reshape", "squeeze", "unsqueeze"), _lower_reshape),
         "permute": _lower_permute,
-        "transpose": _lower_transpose,
-        "t": _lower_t,
         "expand": _lower_expand,
         "slice": _lower_slice,
         "select": _lower_select,
-        "squeeze": _lower_unsqueeze,
-        "unsqueeze": _lower_unsqueeze,
         "diagonal": _lower_diagonal,
         "as_strided": _lower_as_strided,
-        "split": _lower_split,
-        "split_with_sizes": _lower_split,
-        "unbind": _lower_unbind,
         "unfold": _lower_unfold,
     }
 )
