@@ -14,13 +14,14 @@ from typing import Any
 import torch
 
 from benchmarks.fix_models import ENTRIES as FIX_ENTRIES
+from benchmarks.loops.speed import ENTRIES as LOOPS_ENTRIES
 from benchmarks.models import ENTRIES, survey
 from benchmarks.models.entry import Built
 from fullgraph.compiler.isolation import Emit, leave_fork_server
 
 TORCH, FULLGRAPH, EAGER = "torch", "fullgraph", "eager"
 Side = Callable[[Built], dict[str, Any]]
-MODELS = ENTRIES | FIX_ENTRIES | {entry.key: entry for entry in survey.ENTRIES}
+MODELS = ENTRIES | FIX_ENTRIES | LOOPS_ENTRIES | {one.key: one for one in survey.ENTRIES}
 
 
 def run(side: Side, key: str, emit: Emit) -> dict[str, Any]:

@@ -1,34 +1,52 @@
-"""The backend `loops` beside eager, aot_eager and Inductor: results, and cold and steady time.
+"""The backend `loops` beside eager, aot_eager and Inductor: results, and time.
 
-    python -m benchmarks.loops.speed                   # every program; prints a table in Markdown
-    python -m benchmarks.loops.speed "mlp, training"   # some of them
+    python -m benchmarks.loops.speed                   # every program; prints tables in Markdown
+    python -m benchmarks.loops.speed "mlp, training" "timm/convnext_atto, training"
+    python -m benchmarks.loops.speed --every 20 [--mode training] [--fresh]     # of the zoo, too
 
-Each cell is a process of its own with empty caches. *Cold* is the time of the first call (with the
-backward, in training) minus that of a later one, *steady* the shortest of later calls. *Generated*
-is the share of the graphs' computing nodes that run in generated kernels; the rest are calls of
-extern operators. *Error* is the largest difference from eager, over outputs and gradients, in parts
-of the largest element of each tensor (at least 0.001).
+Each cell is a process of its own. *Cold* is the time from `torch.compile` to the end of the first
+call (with the backward, in training) minus that of a later call, with empty caches and nothing of
+the backend imported; *warm* the same in a second process, with the caches that the first one left;
+*steady* the shortest of later calls, in CPU time on one thread. *Cold* and *warm* are also given
+in seconds by stage: imports, Dynamo (and the first run), AOTAutograd, the backend's own Python, and
+the processes of the C++ compiler, with their CPU time in brackets. *Generated* is the share of the
+graphs' computing nodes that run in generated kernels; the rest are calls of extern operators.
+*Error* is the largest difference from eager, over outputs and gradients, in parts of the largest
+element of each tensor (at least 0.001). Cells are added to
+benchmarks/results/loops-speed-<torch version>.jsonl as they come: an interrupted run resumes.
 """
 
 from __future__ import annotations
 
+import argparse
+import copy
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import torch
 from torch import nn
 
+from benchmarks.models import ENTRIES as ZOO
+from benchmarks.models.entry import Built, Entry
+from benchmarks.models.step import Step, distance, shortest_seconds
 from benchmarks.models.vision_ops import load_torchvision
+from benchmarks.stages import STAGES, StageTimes, log_compiler
 
+RESULTS = Path(__file__).parents[1] / "results"
 BACKENDS = ("loops", "aot_eager", "inductor")
-SECONDS, STEADY_SECONDS = 300, 1.0
+SECONDS = 600
 Program = Callable[[], tuple[nn.Module, tuple[Any, ...]]]
+Row = dict[str, Any]
 
 
 def _mlp() -> tuple[nn.Module, tuple[Any, ...]]:
@@ -73,119 +91,201 @@ PROGRAMS: dict[str, Program] = {
     "Llama": _text("Llama", **_BERT),
     "GPT2": _text("GPT2", n_embd=64, n_layer=2, n_head=4, n_positions=64),
 }
-CASES = [f"{name}, {mode}" for name in PROGRAMS for mode in ("inference", "training")]
+MODES = ("inference", "training")
+CASES = [f"{name}, {mode}" for name in PROGRAMS for mode in MODES]
 
 
-def run_case(case: str, backend: str) -> dict[str, object]:
-    """Run one case in this process, with eager beside it."""
-    import fullgraph.compiler.lowering.backend  # noqa: F401  # registers the backend
-
-    name, mode = case.split(", ")
+def build(case: str) -> Built:
+    """Return the program or the model of the zoo that a case names, in the case's mode."""
+    name, _, mode = case.rpartition(", ")
+    if name in ZOO:
+        return ZOO[name].build()
     torch.manual_seed(0)
     model, inputs = PROGRAMS[name]()
-    model.train(mode == "training")
-    programs: list[Any] = []
-    options = {"on_program": programs.append} if backend == "loops" else None
-    expected = _call(model, model, inputs)
-    compiled = torch.compile(model, backend=backend, options=options)  # type: ignore[arg-type]
+    return model.train(mode == "training"), inputs, {}
+
+
+ENTRIES = {f"loops/{case}": Entry("loops", case, partial(build, case)) for case in CASES}
+"""The cases as models of the zoo are listed."""
+
+
+def run_case(case: str, backend: str, log: Path, *, warm: bool) -> Row:
+    """Run one case in this process, with eager beside it if it is cold."""
+    built, mode = build(case), case.rpartition(", ")[2]
+    twin, step = Step(copy.deepcopy(built), mode), Step(built, mode)
+    torch.manual_seed(1)
+    expected = twin.run()
     start = time.perf_counter()
-    actual = _call(compiled, model, inputs)
-    first = time.perf_counter() - start
-    steady = _shortest(lambda: _call(compiled, model, inputs))
-    pairs = zip(expected, actual, strict=True)
-    error = max(
-        float((a.detach() - e.detach()).abs().max() / e.abs().max().clamp(min=1e-3))
-        for e, a in pairs
-    )
+    with StageTimes(log) as stages:
+        compiled = torch.compile(step.model, backend=backend)
+        torch.manual_seed(1)
+        actual = step.run(compiled)
+        first = time.perf_counter() - start
+    pairs = zip([*expected, *twin.gradients], [*actual, *step.gradients], strict=True)
+    error = max((distance(one, other) for one, other in pairs), default=0.0)
+    steady = shortest_seconds(lambda: step.run(compiled))
+    row = {"time": first - steady, "steady": steady, "error": error, "stages": stages.seconds()}
+    if warm:
+        return row
+    row["eager"] = shortest_seconds(twin.run)
+    return row | (_count_nodes(built, mode) if backend == "loops" else {})
+
+
+def _count_nodes(built: Built, mode: str) -> Row:
+    """Compile once more by loops; return what the graphs have."""
+    programs: list[Any] = []
+    torch.compiler.reset()
+    options: Any = {"on_program": programs.append}
+    step = Step(built, mode)
+    step.run(torch.compile(step.model, backend="loops", options=options))
     nodes = {
         (number, origin)
         for number, one in enumerate(programs)
-        for step in one.plan.graph.steps
-        for origin in getattr(step, "origins", ())
+        for loop in one.plan.graph.steps
+        for origin in getattr(loop, "origins", ())
     }
     externs = sum(len(one.externs) for one in programs)
     return {
-        "cold": first - steady,
-        "steady": steady,
-        "eager": _shortest(lambda: _call(model, model, inputs)),
-        "error": error,
         "kernels": sum(one.kernels for one in programs),
         "externs": externs,
         "generated": len(nodes) / max(len(nodes) + externs, 1),
     }
 
 
-def _call(run: Callable[..., Any], model: nn.Module, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
-    """Run once; return outputs, and in training the gradients."""
-    torch.manual_seed(1)
-    if not model.training:
-        with torch.no_grad():
-            return [_first(run(*inputs))]
-    model.zero_grad()
-    output = _first(run(*inputs))
-    (output * torch.linspace(-1, 1, output.numel()).view_as(output)).sum().backward()
-    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
-    return [output, *gradients]  # compiled, an output without a gradient gives zeros
-
-
-def _first(output: Any) -> torch.Tensor:
-    return output if isinstance(output, torch.Tensor) else output[0]
-
-
-def _shortest(run: Callable[[], object]) -> float:
-    times: list[float] = []
-    end = time.perf_counter() + STEADY_SECONDS
-    while len(times) < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def run_fresh(case: str, backend: str) -> dict[str, Any]:
-    """Run one case in a new process with empty caches."""
+def run_fresh(case: str, backend: str) -> Row:
+    """Run one case in a new process with empty caches, and again in one with what that left."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ,
             "FULLGRAPH_CACHE_DIR": folder,
             "TORCHINDUCTOR_CACHE_DIR": folder,
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            **log_compiler(Path(folder)),
         }
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.loops.speed", case, backend]
-        try:
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            return {"failed": f"longer than {SECONDS} s"}
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "Error" in line or "operator" in line]
-        return {"failed": (lines or ["?"])[-1][:160]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        row: Row = {}
+        for state in ("cold", "warm"):
+            command = [sys.executable, "-W", "ignore", "-m", "benchmarks.loops.speed"]
+            command += ["--cell", case, backend, state, f"{folder}/builds"]
+            try:
+                done = subprocess.run(
+                    command, env=environment, capture_output=True, text=True, timeout=SECONDS
+                )
+            except subprocess.TimeoutExpired:
+                return {"failed": f"longer than {SECONDS} s"}
+            if done.returncode:
+                told = [t for t in done.stderr.splitlines() if "Error" in t or "operator" in t]
+                return {"failed": (told or ["?"])[-1][:160]}
+            row[state] = json.loads(done.stdout.splitlines()[-1])
+    return row
 
 
-def table(cases: list[str]) -> None:
-    """Print the table, a line as soon as it is measured."""
-    print("| program | error | kernels | externs | generated | eager ms |", end="")
-    print("".join(f" {name} cold s | steady ms |" for name in BACKENDS))
-    print("| --- " * (6 + 2 * len(BACKENDS)) + "|")
+def _times(row: Row) -> list[str]:
+    """Return the cells of a backend in the table of speed."""
+    if "failed" in row:
+        return ["–"] * 3
+    cold, warm = row["cold"], row["warm"]
+    steady = min(cold["steady"], warm["steady"])
+    return [f"{cold['time']:.1f}", f"{warm['time']:.1f}", f"{1e3 * steady:.2f}"]
+
+
+def speed_table(rows: dict[str, Row], cases: Iterable[str]) -> str:
+    """Return the table of results and times in Markdown."""
+    lines = ["| program | error | of aot_eager | kernels | externs | generated | eager ms |"]
+    lines[0] += "".join(f" {one} cold s | warm s | steady ms |" for one in BACKENDS)
+    lines.append("| --- " + "| ---: " * (6 + 3 * len(BACKENDS)) + "|")
     for case in cases:
-        found = {backend: run_fresh(case, backend) for backend in BACKENDS}
-        ours = found["loops"]
-        if "failed" in ours:
-            print(f"| {case} | {ours['failed']} |", flush=True)
+        found = {backend: rows[f"{case}, {backend}"] for backend in BACKENDS}
+        if "failed" in found["loops"]:
+            lines.append(f"| {case} | {found['loops']['failed']} |")
             continue
-        row = f"| {case} | {ours['error']:.0e} | {ours['kernels']} | {ours['externs']} "
-        row += f"| {ours['generated']:.0%} | {1e3 * ours['eager']:.2f} |"
-        for one in found.values():
-            failed = "failed" in one
-            row += " – | – |" if failed else f" {one['cold']:.1f} | {1e3 * one['steady']:.2f} |"
-        print(row, flush=True)
+        ours, other = found["loops"]["cold"], found["aot_eager"].get("cold", {"error": -1})
+        cells = [case, f"{ours['error']:.0e}", f"{other['error']:.0e}", str(ours["kernels"])]
+        cells += [str(ours["externs"]), f"{ours['generated']:.0%}", f"{1e3 * ours['eager']:.2f}"]
+        cells += [cell for row in found.values() for cell in _times(row)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def stage_table(rows: dict[str, Row], cases: Iterable[str]) -> str:
+    """Return the table of seconds by stage, of `loops` and Inductor, cold and warm."""
+    lines = [f"| program | backend | state | {' | '.join(STAGES)} (CPU) | sum |"]
+    lines.append("| --- | --- | --- " + "| ---: " * (len(STAGES) + 1) + "|")
+    for case in cases:
+        for backend in ("loops", "inductor"):
+            row = rows[f"{case}, {backend}"]
+            for state in () if "failed" in row else ("cold", "warm"):
+                found = row[state]["stages"]
+                cells = [f"{found[name]:.2f}" for name in STAGES]
+                cells[-1] += f" ({found['compiler CPU']:.2f})"
+                cells.append(f"{sum(found[name] for name in STAGES):.2f}")
+                lines.append(f"| {case} | {backend} | {state} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def summary(rows: dict[str, Row], cases: Iterable[str]) -> str:
+    """Return geometric means over the cases that both ran."""
+    lines = []
+    for other in BACKENDS[1:]:
+        pairs = [(rows[f"{case}, loops"], rows[f"{case}, {other}"]) for case in cases]
+        pairs = [pair for pair in pairs if not any("failed" in row for row in pair)]
+        if not pairs:
+            continue
+        parts = {
+            "cold": [(a["cold"]["time"], b["cold"]["time"]) for a, b in pairs],
+            "cold without imports": [
+                (a["cold"]["time"] - _imports(a), b["cold"]["time"] - _imports(b)) for a, b in pairs
+            ],
+            "warm": [(a["warm"]["time"], b["warm"]["time"]) for a, b in pairs],
+            "steady": [
+                tuple(min(one["cold"]["steady"], one["warm"]["steady"]) for one in pair)
+                for pair in pairs
+            ],
+        }
+        means = {n: geometric_mean(a / b for a, b in values) for n, values in parts.items()}
+        told = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+        lines.append(f"loops over {other}, geometric means over {len(pairs)} cases: {told}")
+    return "\n".join(lines)
+
+
+def _imports(row: Row) -> float:
+    seconds: float = row["cold"]["stages"]["imports"]
+    return seconds
+
+
+def main() -> None:
+    """Measure what is not known, and print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", metavar="CASE", help='"mlp, training"')
+    parser.add_argument("--every", type=int, metavar="N", help="each N-th model of the zoo, too")
+    parser.add_argument("--mode", choices=MODES, help="this mode only")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("--cell", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.cell:
+        case, backend, state, log = options.cell
+        torch.set_num_threads(1)
+        print(json.dumps(run_case(case, backend, Path(log), warm=state == "warm")))
+        return
+    zoo = [*ZOO][:: options.every] if options.every else []
+    cases = options.cases or CASES + [f"{key}, {mode}" for key in zoo for mode in MODES]
+    cases = [case for case in cases if options.mode in (None, case.rpartition(", ")[2])]
+    path = RESULTS / f"loops-speed-{version('torch')}.jsonl"
+    if options.fresh:
+        path.unlink(missing_ok=True)
+    lines = path.read_text().splitlines() if path.exists() else []
+    rows: dict[str, Row] = {row["key"]: row for row in map(json.loads, lines)}
+    wanted = [(f"{case}, {backend}", case, backend) for case in cases for backend in BACKENDS]
+    with path.open("a") as file:
+        for key, case, backend in wanted:
+            if key not in rows:
+                rows[key] = {"key": key, **run_fresh(case, backend)}
+                print(json.dumps(rows[key]), file=file, flush=True)
+                print(key, rows[key].get("failed") or _times(rows[key]), file=sys.stderr)
+    print(speed_table(rows, cases), stage_table(rows, cases), summary(rows, cases), sep="\n\n")
 
 
 if __name__ == "__main__":
-    chosen = sys.argv[1:]
-    if chosen and chosen[-1] in BACKENDS:
-        print(json.dumps(run_case(chosen[0], chosen[-1])))
-    else:
-        table(chosen or CASES)
+    main()
