@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import torch
 
@@ -19,37 +17,19 @@ from fullgraph.compiler.isolation import (
     choose_process,
     preload_inductor,
     run_isolated,
-    snapshot,
 )
-from fullgraph.compiler.private import force_eager, tree_leaves
+from fullgraph.compiler.private import tree_leaves
 from fullgraph.compiler.program import Program
-from fullgraph.compiler.sources import (
-    ORIGINAL,
-    FunctionEdit,
-    edit_functions,
-    read_source,
-)
-from fullgraph.rewrites.proof.behaviour import Behaviour, freeze_clocks, record_behaviour
+from fullgraph.compiler.sources import read_source
+from fullgraph.rewrites.proof.behaviour import Behaviour
 from fullgraph.rewrites.proof.comparison import ProofInput, compare_behaviours
-from fullgraph.rewrites.proof.inputs import (
-    change_buffers,
-    copy_calls,
-    double_batch,
-    has_float_buffers,
-    input_variants,
-    perturb_calls,
-    require_gradients,
-)
 from fullgraph.rewrites.proof.live_state import override_program
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
+from fullgraph.rewrites.proof.recorded_runs import CHOSEN, explore_variants, run_inputs
 from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo
 
-CHOSEN = 16
-"""Minimum number of inputs to compare on, if time allows."""
 COMPILED = 3
 """Maximum number of these inputs on which compiled code runs, too."""
-_BUFFER_CHANGES = ((0.0, 0.0), (1.0, 100.0), (-1.0, 0.0))
-"""Factors and summands for a module's buffers, to reach a branch which no input reaches."""
 _NUMBER = re.compile(r"[\d.]+(?:e[+-]?\d+)?")
 _SPECIAL = ("nan", "inf", "finite", "assert", "raise")
 
@@ -89,7 +69,7 @@ def prove(
         titles = [_condition_text(test) for test in tests]
         lines = (*titles, *_changed_lines(base, texts))
         special = any(word in line for word in _SPECIAL for line in lines)
-        explore = partial(_explore_variants, subject, tests, special, limit, strict)
+        explore = partial(explore_variants, subject, tests, special, limit, strict)
         run = partial(_run_proof_job, subject, left(), explore)
         old = memo.explore(base, tests, (special, strict), run)
     if old.value is None:
@@ -109,7 +89,7 @@ def prove(
             cases,
             special,
             lambda new: _run_proof_job(
-                subject, left(), partial(_run_inputs, subject, new, special, None)
+                subject, left(), partial(run_inputs, subject, new, special, None)
             ),
         )
         if new.value is None:
@@ -126,7 +106,7 @@ def prove(
     few = [case for case in cases if not case.backward][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
-            job = partial(_run_inputs, subject, some, special, backend)
+            job = partial(run_inputs, subject, some, special, backend)
             on_inductor = backend == "inductor"
             run = partial(_run_proof_job, subject, left(), job, inductor=on_inductor)
             with override_program(subject.target, texts):
@@ -157,20 +137,20 @@ def verify_inductor(
     cases = [ProofInput(0, False, again=True)]
     if subject.eager_calls:
         cases = [ProofInput(number, False) for number in range(CHOSEN)]
-    eager = _run_proof_job(subject, seconds, partial(_run_inputs, subject, cases, False, None))
+    eager = _run_proof_job(subject, seconds, partial(run_inputs, subject, cases, False, None))
     if eager.value is None or eager.value.behaviours[cases[0]].raised is not None:
         cases = [ProofInput(0, False)]
-        eager = _run_proof_job(subject, seconds, partial(_run_inputs, subject, cases, False, None))
+        eager = _run_proof_job(subject, seconds, partial(run_inputs, subject, cases, False, None))
     if eager.value is None:
         return Check("fullgraph", False, f"it does not run in eager: {_failure_text(eager)}")
     if original is not None:
-        job = partial(_run_inputs, original, cases, False, None)
+        job = partial(run_inputs, original, cases, False, None)
         plain = _run_proof_job(original, seconds, job)
         known = plain.value.behaviours if plain.value is not None else {}
         check = _compare_results(known, eager.value.behaviours, subject.eager_calls)
         if not check.ok:
             return Check("eager", False, f"with it eager behaves differently: {check.detail}")
-    job = partial(_run_inputs, subject, cases[:1], False, backend, fullgraph=fullgraph)
+    job = partial(run_inputs, subject, cases[:1], False, backend, fullgraph=fullgraph)
     compiled = _run_proof_job(subject, seconds, job, inductor=backend == "inductor")
     return _check_compiled(backend, compiled, eager.value.behaviours, exempt)
 
@@ -195,143 +175,6 @@ def share_failure(one: Check, other: Check) -> bool:
     return not one.ok and not other.ok and len(set(failures)) == 1
 
 
-# Runs in the isolated child.
-
-
-def _explore_variants(
-    subject: Program, tests: Sequence[Position], special: bool, deadline: float, strict: bool
-) -> RecordedRun:
-    """Run the original on the user's inputs, then on variants, until `deadline` at the latest.
-
-    `special` adds NaN and inf. Unless `strict`, variants where an operator raises are skipped."""
-    run = RecordedRun(sides={index: set() for index in range(len(tests))})
-    before = snapshot(subject.objects())
-    edits, tapes = _recording_edits(tests)
-    shown: set[object] = set()
-    start = time.monotonic()
-
-    def record(case: ProofInput) -> Behaviour:
-        """Record a case, restore the state, and add the conditions' values to `run.sides`."""
-        for tape in tapes:
-            tape.clear()
-        behaviour = _record_case(subject, case, special, None)
-        before.restore()
-        for index, tape in enumerate(tapes):
-            run.sides[index] |= tape
-        return behaviour
-
-    def is_settled() -> bool:
-        """Return whether each condition was true on some input and false on another."""
-        return all(len(sides) == 2 for sides in run.sides.values())
-
-    with edit_functions(edits):
-        for number, _ in enumerate(input_variants(subject.calls, special=special)):
-            behaviour = record(ProofInput(number, False))
-            if number and behaviour.crashed and not strict:
-                continue
-            kind = (tuple(map(frozenset, tapes)), behaviour.raised)
-            if number < CHOSEN or kind not in shown or number % 4 == 1:
-                shown.add(kind)
-                run.behaviours[ProofInput(number, False)] = behaviour
-                case = ProofInput(number, True)
-                if torch.is_grad_enabled():
-                    asked = _record_case(subject, case, special, None)
-                    before.restore()
-                    if asked.raised == behaviour.raised:  # else the program accepts no gradients
-                        run.behaviours[case] = asked
-            enough = len(run.behaviours) >= 3 * CHOSEN or (is_settled() and number > CHOSEN)
-            share = 12 if is_settled() else 6  # the new code and the other proofs take as long
-            if enough or time.monotonic() - start > max(2.0, (deadline - start) / share):
-                break
-        for change in _BUFFER_CHANGES if has_float_buffers(subject) else ():
-            if is_settled():
-                break
-            case = ProofInput(0, False, buffers=change)
-            run.behaviours[case] = record(case)
-    return run
-
-
-def _run_inputs(
-    subject: Program,
-    cases: Sequence[ProofInput],
-    special: bool,
-    backend: str | None,
-    *,
-    fullgraph: bool = False,
-) -> RecordedRun:
-    """Run the program on each of `cases`, compiled for `backend` or, if it is None, in eager."""
-    run = RecordedRun()
-    before = snapshot(subject.objects())
-    for case in cases:
-        run.behaviours[case] = _record_case(subject, case, special, backend, fullgraph=fullgraph)
-        before.restore()
-    return run
-
-
-def _record_case(
-    subject: Program,
-    case: ProofInput,
-    special: bool,
-    backend: str | None,
-    *,
-    fullgraph: bool = False,
-) -> Behaviour:
-    """Record a run on the input variant `case`, compiled for `backend` or, if None, in eager."""
-    first, calls = subject.calls[: subject.eager_calls], subject.calls[subject.eager_calls :]
-    variants = input_variants(calls, special=special)
-    calls = (*copy_calls(first), *next(itertools.islice(variants, case.number, None)))
-    if case.perturbed:
-        calls = perturb_calls(calls)
-    if case.buffers is not None:
-        change_buffers(subject, *case.buffers)
-    if case.again:
-        calls = (*calls, *double_batch(calls))
-    if case.backward:
-        require_gradients(calls)
-    if backend is None:
-        with force_eager(), freeze_clocks():
-            return record_behaviour(
-                subject, subject.target, calls, backward=case.backward, seed=case.number
-            )
-    options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
-    compiled = torch.compile(
-        subject.target,
-        backend=backend,
-        dynamic=subject.dynamic,
-        options=options,
-        fullgraph=fullgraph,
-    )
-    function = subject.after_eager_calls(compiled)
-    return record_behaviour(subject, function, calls, backward=case.backward, seed=case.number)
-
-
-def _recording_edits(tests: Sequence[Position]) -> tuple[list[FunctionEdit], list[set[bool]]]:
-    """Return edits that record the truth values of conditions, and the sets that collect them."""
-    tapes: list[set[bool]] = [set() for _ in tests]
-    edits = []
-    for number, (test, tape) in enumerate(zip(tests, tapes, strict=True)):
-        name = f"_fullgraph_side_{number}"
-        edits.append(FunctionEdit(test, f"{name}({ORIGINAL})", {name: _record_condition(tape)}))
-    return edits, tapes
-
-
-def _record_condition(tape: set[bool]) -> Callable[[object], object]:
-    """Return a function that adds the truth of its argument to `tape` and returns the argument."""
-
-    def record_truth(value: object) -> object:
-        """Record the truth values, and return the value."""
-        if isinstance(value, torch.Tensor) and value.numel() != 1:
-            tape.update(bool(side) for side in value.bool().flatten().unique())
-        else:
-            tape.add(bool(value))
-        return value
-
-    return record_truth
-
-
-# Runs in the parent.
-
-
 def _run_proof_job(
     subject: Program, seconds: float, job: Callable[[], RecordedRun], *, inductor: bool = False
 ) -> JobOutcome[RecordedRun]:
@@ -353,7 +196,7 @@ def _run_perturbed(
     """Return what the original does on inputs perturbed by one ulp; None if the run failed."""
     near = replace(case, perturbed=True)
     with override_program(subject.target, base):
-        ran = _run_proof_job(subject, seconds, lambda: _run_inputs(subject, [near], special, None))
+        ran = _run_proof_job(subject, seconds, lambda: run_inputs(subject, [near], special, None))
     return ran.value.behaviours[near] if ran.value is not None else None
 
 
