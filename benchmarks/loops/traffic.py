@@ -114,7 +114,7 @@ def compile_counted(graphs: list[CountedGraph], module: Graph, inputs: list[Any]
     def compile_graph(graph: Graph, _: object) -> Callable[..., object]:
         graphs.append(CountedGraph(graph))
         graphs[-1].program = program = lower(graph)
-        return graphs[-1].counting(program.load())
+        return graphs[-1].counting(program.code.load())
 
     return compile_with_autograd(
         module,
