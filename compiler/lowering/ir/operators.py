@@ -11,6 +11,7 @@ from fullgraph.compiler.lowering.ir.expressions import (
     IndexValue,
     Operation,
 )
+from fullgraph.compiler.lowering.prims import POLYNOMIALS, SPECIAL_FUNCTIONS
 
 
 def words(text: str) -> frozenset[str]:
@@ -36,18 +37,11 @@ BINARY = words(
 """Operators of two numbers of one dtype; the result has the same dtype."""
 SPECIAL_UNARY = words(
     """
-    digamma erfinv erfcx ndtri i0 i0e i1 i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1
-    modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1
-    spherical_bessel_j0 airy_ai mantissa exponent
+    digamma erfinv erfcx ndtri i0 i0e i1 i1e bessel_j0 bessel_j1 spherical_bessel_j0 mantissa
+    exponent
     """
-)
-SPECIAL_BINARY = words(
-    """
-    polygamma zeta igamma igammac nextafter gcd chebyshev_polynomial_t chebyshev_polynomial_u
-    chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he
-    laguerre_polynomial_l legendre_polynomial_p
-    """
-)
+).union(SPECIAL_FUNCTIONS)
+SPECIAL_BINARY = words("polygamma zeta igamma igammac nextafter gcd").union(POLYNOMIALS)
 """Special functions, which few graphs have: the generator of Triton kernels lacks them."""
 PREDICATES = words("eq ne lt le gt ge isnan isinf signbit")
 """Operators whose result is a bool."""

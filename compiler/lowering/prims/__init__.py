@@ -1,6 +1,8 @@
 """Stage *prims*: a captured or joint graph in canonical ATen operators, or in prims."""
 
 from fullgraph.compiler.lowering.prims.canonical import (
+    POLYNOMIALS,
+    SPECIAL_FUNCTIONS,
     CanonicalKind,
     canonical_kind,
     canonical_operators,
@@ -17,6 +19,8 @@ from fullgraph.compiler.lowering.prims.report import TierReport, report
 from fullgraph.compiler.lowering.prims.rules import broken_rules
 
 __all__ = [
+    "POLYNOMIALS",
+    "SPECIAL_FUNCTIONS",
     "CanonicalKind",
     "ExternReason",
     "Prim",

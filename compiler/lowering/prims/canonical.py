@@ -33,19 +33,25 @@ CanonicalKind = Literal[
 - "symbolic": computes sizes, not tensors
 """
 
+POLYNOMIALS = (
+    *(f"chebyshev_polynomial_{kind}" for kind in "tuvw"),
+    *("hermite_polynomial_h", "hermite_polynomial_he"),
+    *("laguerre_polynomial_l", "legendre_polynomial_p"),
+)
+"""Orthogonal polynomials, of a number and a degree; ATen's names begin with `special_`."""
+SPECIAL_FUNCTIONS = (
+    *("airy_ai", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1"),
+    *("scaled_modified_bessel_k0", "scaled_modified_bessel_k1"),
+)
+"""Functions of one number that torch has no prims for; ATen's names begin with `special_`."""
+
 _CANONICAL: Mapping[CanonicalKind, str] = {
     "pointwise": """
         abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh digamma erf erfc erfinv exp
         exp2 expm1 floor isinf isnan lgamma log log10 log1p log2 logical_not neg reciprocal relu
         round rsqrt sigmoid sign signbit sin sinh sqrt tan tanh trunc i0 special_bessel_j0
         special_bessel_j1 special_erfcx special_i0e special_i1 special_i1e special_ndtri
-        special_spherical_bessel_j0 special_bessel_y0 special_bessel_y1 special_airy_ai
-        special_modified_bessel_k0 special_modified_bessel_k1
-        special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
-        special_chebyshev_polynomial_t special_chebyshev_polynomial_u
-        special_chebyshev_polynomial_v special_chebyshev_polynomial_w
-        special_hermite_polynomial_h special_hermite_polynomial_he
-        special_laguerre_polynomial_l special_legendre_polynomial_p polygamma
+        special_spherical_bessel_j0 polygamma
         add.Tensor sub.Tensor mul.Tensor div.Tensor div.Tensor_mode fmod.Tensor fmod.Scalar
         remainder.Tensor remainder.Scalar
         pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar atan2 maximum minimum fmax fmin
@@ -57,7 +63,8 @@ _CANONICAL: Mapping[CanonicalKind, str] = {
         bitwise_left_shift.Tensor bitwise_right_shift.Tensor
         logical_and logical_or logical_xor where.self
         complex conj_physical angle frexp.Tensor
-    """,
+    """
+    + " ".join(f"special_{name}" for name in (*SPECIAL_FUNCTIONS, *POLYNOMIALS)),
     "reduction": """
         sum.dim_IntList prod.dim_int amax amin any.dims argmax argmin var_mean.correction
     """,

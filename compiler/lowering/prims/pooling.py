@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,24 +22,20 @@ def pooling_decompositions() -> Mapping[str, Callable[..., object]]:
     }
 
 
-def _avg_pool(
-    x: Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor: int | None = None,
-) -> Tensor:
+def _avg_pool(x: Tensor, *options: Any, **named: Any) -> Tensor:
     """Decompose average pooling into sums over the windows that `unfold` shows."""
-    pool = _Pool(x.shape[-_pool_dims(x, kernel) :], kernel, stride, padding, ceil_mode)
+    pool, divisors = _make_pool(x, *options, **named)
     rounding = None if x.is_floating_point() else "trunc"
-    divisors = pool.divisors(x, count_include_pad, divisor)
     return torch.div(pool.sum_windows(x), divisors, rounding_mode=rounding)
 
 
-def _avg_pool_backward(
-    gradient: Tensor,
+def _avg_pool_backward(gradient: Tensor, x: Tensor, *options: Any, **named: Any) -> Tensor:
+    """Decompose the backward of average pooling: each input element sums its windows' gradients."""
+    pool, divisors = _make_pool(x, *options, **named)
+    return pool.sum_over_windows(gradient / divisors)
+
+
+def _make_pool(
     x: Tensor,
     kernel: Sequence[int],
     stride: Sequence[int] = (),
@@ -46,15 +43,11 @@ def _avg_pool_backward(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor: int | None = None,
-) -> Tensor:
-    """Decompose the backward of average pooling: each input element sums its windows' gradients."""
-    pool = _Pool(x.shape[-_pool_dims(x, kernel) :], kernel, stride, padding, ceil_mode)
-    return pool.sum_over_windows(gradient / pool.divisors(x, count_include_pad, divisor))
-
-
-def _pool_dims(x: Tensor, kernel: Sequence[int]) -> int:
-    """Return the number of pooled dims: a single size of a kernel stands for two dims."""
-    return max(len(kernel), 2)
+) -> tuple[_Pool, Tensor | int]:
+    """Return the windows of average pooling, and the number to divide the sum of each by."""
+    dims = max(len(kernel), 2)  # a single size of a kernel stands for two dims
+    pool = _Pool(x.shape[-dims:], kernel, stride, padding, ceil_mode)
+    return pool, pool.divisors(x, count_include_pad, divisor)
 
 
 class _Pool:
@@ -68,10 +61,11 @@ class _Pool:
         padding: Sequence[int],
         ceil_mode: bool,
     ) -> None:
-        count = len(sizes)
         self.sizes = sizes
-        self.kernel, self.padding = _repeat(kernel, count), _repeat(padding, count)
-        self.stride = _repeat(stride or kernel, count)
+        self.kernel, self.stride, self.padding = (
+            list(values) if len(values) == len(sizes) else [values[0]] * len(sizes)
+            for values in (kernel, stride or kernel, padding)
+        )
         self.extra = []
         """Elements to add at the end of each dim, after the padding, for the last window."""
         for n, k, s, p in zip(sizes, self.kernel, self.stride, self.padding, strict=True):
@@ -123,8 +117,3 @@ class _Pool:
         padding = self.padding if both else [0] * len(self.sizes)
         pairs = zip(padding, extra, strict=True)
         return [size for p, e in reversed(list(pairs)) for size in (p, p + e)]
-
-
-def _repeat(values: Sequence[int], count: int) -> list[int]:
-    """Return one value for each of `count` dims."""
-    return list(values) if len(values) == count else [values[0]] * count

@@ -13,7 +13,11 @@ from typing import Literal
 
 import torch
 
-from fullgraph.compiler.lowering.prims.canonical import canonical_kind
+from fullgraph.compiler.lowering.prims.canonical import (
+    POLYNOMIALS,
+    SPECIAL_FUNCTIONS,
+    canonical_kind,
+)
 
 DtypeRule = Literal["same", "bool", "real", "int64", "given"]
 """Dtype of the result.
@@ -49,14 +53,9 @@ _PRIMS: Mapping[tuple[DtypeRule, ShapeRule, Aliasing], str] = {
         zeta clone copy_strided device_put rev
         aten: cumsum cumprod logcumsumexp flip index_put scatter.src scatter.value slice_scatter
         select_scatter diagonal_scatter as_strided_scatter polygamma copysign.Tensor
-        lift_fresh_copy special_bessel_y0 special_bessel_y1 special_airy_ai
-        special_modified_bessel_k0 special_modified_bessel_k1
-        special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
-        special_chebyshev_polynomial_t special_chebyshev_polynomial_u
-        special_chebyshev_polynomial_v special_chebyshev_polynomial_w
-        special_hermite_polynomial_h special_hermite_polynomial_he
-        special_laguerre_polynomial_l special_legendre_polynomial_p
-    """,
+        lift_fresh_copy
+    """
+    + " ".join(f"special_{name}" for name in (*SPECIAL_FUNCTIONS, *POLYNOMIALS)),
     ("bool", "same", "new"): "prims: eq ge gt isfinite le lt ne aten: signbit",
     ("real", "same", "new"): "prims: abs aten: angle",
     ("real", "same", "view"): "prims: imag real",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 aten = torch.ops.aten
+Operator = torch._ops.OpOverload
 
 
 def resizing_decompositions() -> Mapping[str, Callable[..., object]]:
@@ -18,120 +19,97 @@ def resizing_decompositions() -> Mapping[str, Callable[..., object]]:
         "_adaptive_avg_pool2d_backward.default": _adaptive_avg_pool_backward,
         "_adaptive_avg_pool3d_backward.default": _adaptive_avg_pool_backward,
     }
-    for name in ("bilinear2d", "bicubic2d", "linear1d", "trilinear3d"):
-        table[f"upsample_{name}_backward.default"] = functools.partial(_aligned_backward, name)
-    for name in ("nearest", "_nearest_exact"):
-        for dims in (1, 2, 3):
-            key = f"upsample_{name}{dims}d_backward.default".replace("upsample__", "_upsample_")
-            table[key] = functools.partial(_nearest_backward, f"{key.split('_backward')[0]}")
+    forwards = {
+        "upsample_bicubic2d": aten.upsample_bicubic2d,
+        **dict.fromkeys(("upsample_linear1d", "upsample_bilinear2d"), aten.upsample_linear1d),
+        "upsample_trilinear3d": aten.upsample_linear1d,
+    }
     for dims in (1, 2, 3):
-        table[f"reflection_pad{dims}d_backward.default"] = functools.partial(_pad_backward, True)
-        table[f"replication_pad{dims}d_backward.default"] = functools.partial(_pad_backward, False)
+        forwards[f"upsample_nearest{dims}d"] = aten.upsample_nearest1d
+        forwards[f"_upsample_nearest_exact{dims}d"] = aten._upsample_nearest_exact1d
+        for name in ("reflection_pad", "replication_pad"):
+            forward = getattr(aten, f"{name}1d").default
+            table[f"{name}{dims}d_backward.default"] = functools.partial(_pad_backward, forward)
+    for name, packet in forwards.items():
+        function = functools.partial(_interpolation_backward, packet.default)
+        table[f"{name}_backward.default"] = function
     return table
 
 
-def _resize_backward(
-    gradient: Tensor, sizes: Sequence[int], resize: Callable[[Tensor, int, int], Tensor]
+def _multiply_dims(
+    x: Tensor, sizes: Sequence[int], matrix_of: Callable[[Tensor, int], Tensor]
 ) -> Tensor:
-    """Return the gradient of an operator that resizes or pads each of the last dims on its own.
+    """Multiply each of the last dims of a tensor by a matrix.
 
-    Such an operator multiplies by one matrix for each dim. `resize(identity, dim, size)` returns
-    the matrix of a dim, as one row for each element of the input, which has that size.
+    `matrix_of(identity, number)` returns that of a dim; the identity has its size in `sizes`. What
+    is rounded after each dim is float32 at least.
     """
-    count, dtype = len(sizes), gradient.dtype
-    gradient = _widened(gradient)
+    dtype = x.dtype
+    x = x.float() if dtype in (torch.bfloat16, torch.float16) else x
     for number, size in enumerate(sizes):
-        identity = torch.eye(size, dtype=gradient.dtype, device=gradient.device)
-        matrix = resize(identity, number, size)  # size of the input × size of the output
-        dim = gradient.ndim - count + number
-        moved = torch.movedim(gradient, dim, -1) @ matrix.t()
-        gradient = torch.movedim(moved, -1, dim)
-    return gradient.to(dtype)
+        matrix = matrix_of(torch.eye(size, dtype=x.dtype, device=x.device), number)
+        dim = number - len(sizes)
+        x = torch.movedim(torch.movedim(x, dim, -1) @ matrix, -1, dim)
+    return x.to(dtype)
 
 
-def _widened(x: Tensor) -> Tensor:
-    """Return a tensor in a dtype whose rounding after each dim does not count."""
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+def _resize_rows(forward: Operator, rows: Tensor, *args: object) -> Tensor:
+    """Apply an operator that resizes or pads the last dims, of which it has one or two, to rows."""
+    is_of_two_dims = "2d" in str(forward)
+    rows = torch.unsqueeze(rows, 0)
+    result = forward(torch.unsqueeze(rows, -1) if is_of_two_dims else rows, *args)
+    return torch.squeeze(torch.squeeze(result, -1) if is_of_two_dims else result, 0)
 
 
-def _aligned_backward(
-    name: str,
+def _interpolation_backward(
+    forward: Operator,
     gradient: Tensor,
     output_size: Sequence[int],
     input_size: Sequence[int],
-    align_corners: bool,
-    *scales: float | None,
+    *options: bool | float | None,
 ) -> Tensor:
-    forward = getattr(aten, f"upsample_{'bicubic2d' if 'cubic' in name else 'linear1d'}").default
+    """Decompose a backward; the options are `align_corners`, if it has that, and scales."""
+    corners = [one for one in options[:1] if isinstance(one, bool)]
+    scales = options[len(corners) :]
 
-    def resize(identity: Tensor, number: int, size: int) -> Tensor:
+    def matrix_of(identity: Tensor, number: int) -> Tensor:
         """Interpolate the rows of the identity in one dim."""
         scale = scales[number] if number < len(scales) else None
-        length = output_size[number]
-        if "cubic" in name:
-            rows = torch.unsqueeze(torch.unsqueeze(identity, 0), -1)
-            grown = forward(rows, [length, 1], align_corners, scale, None)
-            return torch.squeeze(torch.squeeze(grown, -1), 0)
-        rows = torch.unsqueeze(identity, 0)
-        return torch.squeeze(forward(rows, [length], align_corners, scale), 0)
+        sizes, rest = [output_size[number]], [scale]
+        if "2d" in str(forward):
+            sizes, rest = [*sizes, 1], [scale, None]
+        return _resize_rows(forward, identity, sizes, *corners, *rest).t()
 
-    return _resize_backward(gradient, input_size[2:], resize)
+    return _multiply_dims(gradient, input_size[2:], matrix_of)
 
 
-def _nearest_backward(
-    name: str,
-    gradient: Tensor,
-    output_size: Sequence[int],
-    input_size: Sequence[int],
-    *scales: float | None,
-) -> Tensor:
-    forward = getattr(aten, f"{name[:-2]}1d").default
-
-    def resize(identity: Tensor, number: int, size: int) -> Tensor:
-        """Repeat elements of the identity's rows."""
-        scale = scales[number] if number < len(scales) else None
-        rows = forward(torch.unsqueeze(identity, 0), [output_size[number]], scale)
-        return torch.squeeze(rows, 0)
-
-    return _resize_backward(gradient, input_size[2:], resize)
-
-
-def _pad_backward(reflects: bool, gradient: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
+def _pad_backward(forward: Operator, gradient: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
     count = len(padding) // 2
-    forward = aten.reflection_pad1d if reflects else aten.replication_pad1d
 
-    def resize(identity: Tensor, number: int, size: int) -> Tensor:
+    def matrix_of(identity: Tensor, number: int) -> Tensor:
         """Pad the rows of the identity."""
         place = 2 * (count - 1 - number)
-        return torch.squeeze(
-            forward.default(torch.unsqueeze(identity, 0), padding[place : place + 2]), 0
-        )
+        return _resize_rows(forward, identity, padding[place : place + 2]).t()
 
-    return _resize_backward(gradient, x.shape[-count:], resize)
+    return _multiply_dims(gradient, x.shape[-count:], matrix_of)
 
 
 def _adaptive_avg_pool3d(x: Tensor, sizes: Sequence[int]) -> Tensor:
-    dtype, x = x.dtype, _widened(x)
-    for number, size in enumerate(sizes):
-        dim = x.ndim - len(sizes) + number
-        identity = torch.eye(x.shape[dim], dtype=x.dtype, device=x.device)
-        moved = torch.movedim(x, dim, -1) @ _pool_rows(identity, size)
-        x = torch.movedim(moved, -1, dim)
-    return x.to(dtype)
+    return _multiply_dims(
+        x, x.shape[-3:], lambda identity, number: _average_rows(identity, sizes[number])
+    )
 
 
 def _adaptive_avg_pool_backward(gradient: Tensor, x: Tensor) -> Tensor:
     dims = 2 if x.ndim < 5 else 3
     sizes = gradient.shape[-dims:]
-    return _resize_backward(
+    return _multiply_dims(
         gradient,
         x.shape[-dims:],
-        lambda identity, number, size: _pool_rows(identity, sizes[number]),
+        lambda identity, number: _average_rows(identity, sizes[number]).t(),
     )
 
 
-def _pool_rows(identity: Tensor, size: int) -> Tensor:
+def _average_rows(rows: Tensor, size: int) -> Tensor:
     """Average the elements of each row in windows, of which there are `size`."""
-    rows = torch.unsqueeze(torch.unsqueeze(identity, 0), -1)
-    pooled = aten._adaptive_avg_pool2d.default(rows, [size, 1])
-    return torch.squeeze(torch.squeeze(pooled, -1), 0)
+    return _resize_rows(aten._adaptive_avg_pool2d.default, rows, [size, 1])
