@@ -156,8 +156,9 @@ class _KernelWriter:
         if name in self._in_memory:
             pointer = self._arguments.pointer(name, STORAGE[dtype])
             self._arguments.written.add(name)
-            positions = {one.symbol: writer.value(one.position) for one in statement.positions}
-            offset = writer.index(statement.offset, positions)
+            target = statement.target
+            positions = {one.symbol: writer.value(one.position) for one in target.indirect}
+            offset = writer.index(target.index[0], positions)
             writer.lines.append(f"{pointer}[{offset}] = {store_text(value, dtype)};")
 
     def _row_index(self, writer: Writer) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import sympy
 
@@ -11,11 +12,11 @@ from fullgraph.compiler.lowering.ir import (
     Buffer,
     Expression,
     Extern,
-    Indirect,
     Load,
     Loop,
     LoopGraph,
     Operation,
+    Ranges,
     Step,
     loop_variables,
     product,
@@ -23,8 +24,10 @@ from fullgraph.compiler.lowering.ir import (
     substitute,
     transform,
     walk_expressions,
+    with_index,
 )
 
+E = TypeVar("E", bound=Expression)
 ASSUMED_SIZE = 64
 """Size that stands for a symbolic one in estimates."""
 MAX_LOADS, MAX_OPERATIONS = 12, 120
@@ -110,27 +113,18 @@ def _with_producers(loop: Loop, inlined: dict[str, Loop]) -> Loop:
         if key not in bodies:
             values = dict(zip(loop_variables(len(one.index)), one.index, strict=True))
             body = substitute(producer.body, values)
-            bodies[key] = transform(body, lambda part: _simplified(part, ranges))
+            bodies[key] = simplify_indices(body, ranges)
         origins.update(dict.fromkeys(producer.origins))
         return bodies[key]
 
-    target = loop.target
-    if target is not None:
-        indirect = tuple(
-            Indirect(one.symbol, transform(one.position, change), one.size)
-            for one in target.indirect
-        )
-        target = replace(target, indirect=indirect)
-    body = transform(loop.body, change)
-    return replace(loop, body=body, target=target, origins=(*origins,))
+    target = transform(loop.target, change) if loop.target else None
+    assert target is None or isinstance(target, Load)
+    return replace(loop, body=transform(loop.body, change), target=target, origins=(*origins,))
 
 
-def _simplified(one: Expression, ranges: dict[sympy.Symbol, sympy.Expr]) -> Expression | None:
-    """Return a load with simplified indices."""
-    if not isinstance(one, Load):
-        return None
-    index = tuple(simplify(part, ranges) for part in one.index)
-    return Load(one.dtype, one.buffer, index, one.indirect)
+def simplify_indices(expression: E, ranges: Ranges) -> E:
+    """Return an expression whose loads have indices simplified by the ranges of variables."""
+    return with_index(expression, lambda load: tuple(simplify(part, ranges) for part in load.index))
 
 
 def _is_cheaper_inlined(loop: Loop, readers: list[Loop], graph: LoopGraph) -> bool:

@@ -7,19 +7,15 @@ from typing import Literal
 
 import sympy
 
+from fullgraph.compiler.lowering.fusion.inline import E, simplify_indices
 from fullgraph.compiler.lowering.ir import (
-    Expression,
     Extern,
-    Indirect,
-    Load,
     Loop,
     LoopGraph,
+    Ranges,
     Sizes,
     ranges_of,
-    simplify,
     substitute,
-    transform,
-    variables_of,
 )
 
 Phase = Literal["outer", "inner", "reduction", "scan"]
@@ -47,30 +43,11 @@ class Member:
     @property
     def index(self) -> Sizes:
         """Index of the element that is written."""
-        if self.loop.target is not None:
-            return tuple(part.xreplace(self.mapping) for part in self.loop.target.index)
-        return tuple(variable.xreplace(self.mapping) for variable in variables_of(self.loop.sizes))
+        return tuple(part.xreplace(self.mapping) for part in self.loop.written.index)
 
-    def body(self, ranges: Mapping) -> Expression:
-        """Return the loop's body in terms of the kernel's variables."""
-
-        return self._mapped(self.loop.body, ranges)
-
-    def positions(self, ranges: Mapping) -> tuple[Indirect, ...]:
-        """Return the computed positions in the index that a scatter writes to."""
-        found = self.loop.target.indirect if self.loop.target else ()
-        return tuple(
-            Indirect(one.symbol, self._mapped(one.position, ranges), one.size) for one in found
-        )
-
-    def _mapped(self, expression: Expression, ranges: Mapping) -> Expression:
-        def change(one: Expression) -> Expression | None:
-            if not isinstance(one, Load):
-                return None
-            index = tuple(simplify(part, ranges) for part in one.index)
-            return Load(one.dtype, one.buffer, index, one.indirect)
-
-        return transform(substitute(expression, self.mapping), change)
+    def mapped(self, expression: E, ranges: Ranges) -> E:
+        """Return an expression of the loop in terms of the kernel's variables."""
+        return simplify_indices(substitute(expression, self.mapping), ranges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +93,8 @@ class Kernel:
         for one in self.members:
             reduction = f"{one.loop.reduction} " if one.loop.reduction else ""
             index = ", ".join(map(str, one.index))
-            lines.append(f"  {one.phase}: {one.name}[{index}] = {reduction}{one.body(ranges)}")
+            body = one.mapped(one.loop.body, ranges)
+            lines.append(f"  {one.phase}: {one.name}[{index}] = {reduction}{body}")
         return "\n".join(lines)
 
 

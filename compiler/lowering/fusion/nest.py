@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import sympy
@@ -11,15 +12,14 @@ from fullgraph.compiler.lowering.ir import (
     Buffer,
     Expression,
     IndexValue,
-    Indirect,
     Load,
-    Ranges,
     flatten_index,
+    loads_in,
     loop_variable,
     ranges_of,
     simplify,
-    transform,
     walk_expressions,
+    with_index,
 )
 
 Dims = tuple[tuple[sympy.Symbol, sympy.Expr], ...]
@@ -27,13 +27,17 @@ Dims = tuple[tuple[sympy.Symbol, sympy.Expr], ...]
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A member of a kernel; each load and its store has one index, an offset in memory."""
+    """A member of a kernel; each load, and the target, has one index: an offset in memory."""
 
     member: Member
-    offset: sympy.Expr
+    target: Load
+    """The element that is written."""
     body: Expression
-    positions: tuple[Indirect, ...] = ()
-    """Computed positions in the offset of a scatter."""
+
+    def with_index(self, index_of: Callable[[Load], tuple[sympy.Expr, ...]]) -> Statement:
+        """Return the statement with other indices of the target and of each load."""
+        target, body = with_index(self.target, index_of), with_index(self.body, index_of)
+        return Statement(self.member, target, body)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,26 +56,22 @@ class Nest:
     @property
     def offsets(self) -> list[sympy.Expr]:
         """Each offset of a load or a store."""
-        found = [statement.offset for statement in self.statements]
-        for statement in self.statements:
-            for one in walk_expressions(statement.body):
-                if isinstance(one, Load):
-                    found.append(one.index[0])
-        return found
+        parts = ((one.target, *loads_in(one.body)) for one in self.statements)
+        return [load.index[0] for loads in parts for load in loads]
 
 
 def make_nest(kernel: Kernel, buffers: dict[str, Buffer]) -> Nest:
     """Return the loop nest of a kernel, with neighbouring dims merged where memory allows it."""
     ranges = kernel.ranges
+
+    def offset_of(load: Load) -> tuple[sympy.Expr]:
+        return (simplify(flatten_index(load.index, buffers[load.buffer].strides), ranges),)
+
     statements = []
     for member in kernel.members:
-        store = flatten_index(member.index, buffers[member.name].strides)
-        body = _with_offsets(member.body(ranges), buffers, ranges)
-        positions = tuple(
-            Indirect(one.symbol, _with_offsets(one.position, buffers, ranges), one.size)
-            for one in member.positions(ranges)
-        )
-        statements.append(Statement(member, simplify(store, ranges), body, positions))
+        target, body = member.loop.written, member.loop.body
+        mapped = Statement(member, member.mapped(target, ranges), member.mapped(body, ranges))
+        statements.append(mapped.with_index(offset_of))
     outer = tuple(ranges_of(kernel.outer, "o").items())
     inner = tuple(ranges_of(kernel.inner, "r").items())
     if not inner and any(member.phase != "outer" for member in kernel.members):
@@ -80,16 +80,6 @@ def make_nest(kernel: Kernel, buffers: dict[str, Buffer]) -> Nest:
     if kernel.is_scatter:
         return nest
     return _merge_dims(_merge_dims(nest, is_inner=False), is_inner=True)
-
-
-def _with_offsets(body: Expression, buffers: dict[str, Buffer], ranges: Ranges) -> Expression:
-    def change(one: Expression) -> Expression | None:
-        if not isinstance(one, Load):
-            return None
-        offset = flatten_index(one.index, buffers[one.buffer].strides)
-        return Load(one.dtype, one.buffer, (simplify(offset, ranges),), one.indirect)
-
-    return transform(body, change)
 
 
 def _merge_dims(nest: Nest, *, is_inner: bool) -> Nest:
@@ -129,25 +119,11 @@ def _merge_pair(nest: Nest, position: int, is_inner: bool) -> Nest:
     dims = nest.inner if is_inner else nest.outer
     (gone, count), (kept, size) = dims[position : position + 2]
     merged = (*dims[:position], (kept, sympy.expand(count * size)), *dims[position + 2 :])
-    values = {gone: sympy.Integer(0)}
-    statements = []
-    for statement in nest.statements:
-        body = transform(
-            statement.body,
-            lambda one: (
-                Load(
-                    one.dtype,
-                    one.buffer,
-                    (sympy.expand(one.index[0].xreplace(values)),),
-                    one.indirect,
-                )
-                if isinstance(one, Load)
-                else None
-            ),
-        )
-        offset = sympy.expand(statement.offset.xreplace(values))
-        statements.append(Statement(statement.member, offset, body))
-    nest = replace(nest, statements=tuple(statements))
+
+    def offset_of(load: Load) -> tuple[sympy.Expr]:
+        return (sympy.expand(load.index[0].xreplace({gone: sympy.Integer(0)})),)
+
+    nest = replace(nest, statements=tuple(one.with_index(offset_of) for one in nest.statements))
     return replace(nest, inner=merged) if is_inner else replace(nest, outer=merged)
 
 

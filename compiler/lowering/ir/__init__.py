@@ -13,6 +13,7 @@ from fullgraph.compiler.lowering.ir.expressions import (
     substitute,
     transform,
     walk_expressions,
+    with_index,
 )
 from fullgraph.compiler.lowering.ir.index import (
     FloorDiv,
@@ -93,4 +94,5 @@ __all__ = [
     "variables_of",
     "views_in",
     "walk_expressions",
+    "with_index",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 import sympy
 import torch
@@ -16,6 +17,9 @@ class Expression:
     """A scalar of a dtype."""
 
     dtype: torch.dtype
+
+
+E = TypeVar("E", bound=Expression)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,28 +117,34 @@ def transform(
         if isinstance(one, Operation):
             args = tuple(done[id(arg)] for arg in one.args)
             is_same = all(new is old for new, old in zip(args, one.args, strict=True))
-            done[id(one)] = one if is_same else Operation(one.dtype, one.operator, args)
+            done[id(one)] = one if is_same else replace(one, args=args)
             continue
         new = one
         if isinstance(one, Load) and one.indirect:
-            indirect = tuple(
-                Indirect(each.symbol, done[id(each.position)], each.size) for each in one.indirect
-            )
-            new = Load(one.dtype, one.buffer, one.index, indirect)
+            indirect = (replace(each, position=done[id(each.position)]) for each in one.indirect)
+            new = replace(one, indirect=tuple(indirect))
         done[id(one)] = change(new) or new
     return done[id(expression)]
 
 
-def substitute(expression: Expression, values: Substitution) -> Expression:
+def with_index(expression: E, index_of: Callable[[Load], tuple[sympy.Expr, ...]]) -> E:
+    """Return a copy in which each load has the index that `index_of` returns for it."""
+
+    def change(one: Expression) -> Expression | None:
+        return replace(one, index=index_of(one)) if isinstance(one, Load) else None
+
+    return cast(E, transform(expression, change))
+
+
+def substitute(expression: E, values: Substitution) -> E:
     """Return the expression with loop variables replaced in all indices."""
     mapping = dict(values)
 
     def change(one: Expression) -> Expression | None:
         if isinstance(one, Load):
-            index = tuple(part.xreplace(mapping) for part in one.index)
-            return Load(one.dtype, one.buffer, index, one.indirect)
+            return replace(one, index=tuple(part.xreplace(mapping) for part in one.index))
         if isinstance(one, IndexValue):
-            return IndexValue(one.dtype, one.index.xreplace(mapping))
+            return replace(one, index=one.index.xreplace(mapping))
         return None
 
-    return transform(expression, change)
+    return cast(E, transform(expression, change))

@@ -90,6 +90,11 @@ class Loop:
     scan: Scan | None = None
 
     @property
+    def written(self) -> Load:
+        """The element that an iteration writes."""
+        return self.target or Load(self.body.dtype, self.name, variables_of(self.sizes))
+
+    @property
     def loads(self) -> list[Load]:
         """Every load, of the body and of the positions to which a scatter writes."""
         positions = [one.position for one in self.target.indirect] if self.target else []

@@ -217,10 +217,10 @@ class _KernelWriter:
         if name not in self._in_memory:
             return
         dtype = self._buffers[name].dtype
-        positions = {one.symbol: writer.value(one.position) for one in statement.positions}
+        positions = {one.symbol: writer.value(one.position) for one in statement.target.indirect}
         axes: Axes = frozenset("xr" if statement.member.phase in ("inner", "scan") else "x")
         self._arguments.written.add(name)
-        pointer = writer.pointer(name, dtype, statement.offset, axes, positions)
+        pointer = writer.pointer(name, dtype, statement.target.index[0], axes, positions)
         writer.lines.append(f"tl.store({pointer}, {value}, {writer.mask(axes)})")
 
     def _finish(self, total: sympy.Expr) -> KernelSource:
