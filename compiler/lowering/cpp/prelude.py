@@ -42,8 +42,9 @@ template <typename To, typename From> INLINE To bits_of(From value) {
   __builtin_memcpy(&result, &value, sizeof(To));
   return result;
 }
-template <typename T> INLINE T maximum(T a, T b) { return a > b || a != a ? a : b; }
-template <typename T> INLINE T minimum(T a, T b) { return a < b || a != a ? a : b; }
+// Two selections without a branch, which random elements would mispredict; NaN is kept.
+template <typename T> INLINE T maximum(T a, T b) { a = b > a ? b : a; return b != b ? b : a; }
+template <typename T> INLINE T minimum(T a, T b) { a = b < a ? b : a; return b != b ? b : a; }
 template <typename T> INLINE T sign(T a) { return (T)((a > 0) - (a < 0)); }
 INLINE int64_t floor_div(int64_t a, int64_t b) {
   return b == 0 ? 0 : b == -1 ? -a : a / b - (a % b != 0 && (a % b < 0) != (b < 0));

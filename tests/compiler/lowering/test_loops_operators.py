@@ -96,6 +96,8 @@ def test_reductions() -> None:
     with_nan = torch.randn(4, 70)
     with_nan[1, 50] = torch.nan
     check(lambda x: (x.amax(1), x.amin(0), x.argmax(1), x.sum()), with_nan)
+    y = with_nan.flip(1)
+    check(lambda x, y: (x.maximum(y), y.minimum(x), x.relu(), x.clamp(-1, 1)), with_nan, y)
     check(lambda x: (x.softmax(1), x.argmax(1), x.var(1), x.amax(1)), torch.randn(2, 9000))
 
 
