@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 Modules = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[object]], Callable[..., object]]
+MIN_SAVED = 64
+"""Fewest calls in a graph whose code is kept on disk: torch's key takes as long as 50 calls."""
 
 
 class Loadable(Protocol):
@@ -64,11 +67,12 @@ def compile_with_autograd_cache(
     """Return what `compile_with_autograd` returns, from AOTAutograd's cache on disk if it is there.
 
     `tag` stands for everything but the graph on which the code depends; None for no cache. Where
-    the cache lies and whether it is used, torch's own settings say. A torch that keeps no code but
-    Inductor's compiles each time.
+    the cache lies and whether it is used, torch's own settings say. A short graph is compiled each
+    time, and so is every graph by a torch that keeps no code but Inductor's.
     """
     saved_type = _saved_code_type()
-    if tag is None or saved_type is None:
+    calls = sum(node.op.startswith("call_") for node in module.graph.nodes)
+    if tag is None or saved_type is None or calls < MIN_SAVED:
 
         def compile_graph(graph: torch.fx.GraphModule, _: Sequence[object]) -> Any:
             return compiler(graph).load()
@@ -102,8 +106,25 @@ def compile_with_autograd_cache(
     # an entry holds both directions: a backward that is compiled later would not be kept
     settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
     tags = " ".join(filter(None, (config.cache_key_tag, tag)))
-    with functorch.patch(settings), config.patch(cache_key_tag=tags):
+    with functorch.patch(settings), config.patch(cache_key_tag=tags), _key_without_inductor():
         return backend(module, inputs)
+
+
+@contextlib.contextmanager
+def _key_without_inductor() -> Iterator[None]:
+    """Inside the block, no key of a cache imports Inductor's code generators to ask for passes."""
+    import torch._inductor.codecache
+
+    codecache: Any = torch._inductor.codecache
+    register = getattr(codecache, "init_backend_registration", None)
+    if register is None:
+        yield
+        return
+    codecache.init_backend_registration = lambda: None
+    try:
+        yield
+    finally:
+        codecache.init_backend_registration = register
 
 
 @functools.cache

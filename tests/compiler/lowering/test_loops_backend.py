@@ -16,7 +16,7 @@ from fullgraph.compiler.lowering.codegen import index_text
 from fullgraph.compiler.lowering.cpp.scalars import CPP_INDEX
 from fullgraph.compiler.lowering.runtime import Program
 from fullgraph.compiler.lowering.runtime.size_text import size_text
-from fullgraph.compiler.private.aot import _saved_code_type
+from fullgraph.compiler.private import aot
 
 from . import CODEGEN
 
@@ -161,6 +161,7 @@ def test_a_graph_on_disk_is_not_lowered_again(monkeypatch: pytest.MonkeyPatch) -
 
     lower = backend.lower
     monkeypatch.setattr(backend, "lower", noting)
+    monkeypatch.setattr(aot, "MIN_SAVED", 2)
     model = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5))
     counts, gradients = [], []
     for rows, options in ((4, {}), (4, {}), (6, {}), (6, {"on_program": lambda _: None})):
@@ -175,7 +176,7 @@ def test_a_graph_on_disk_is_not_lowered_again(monkeypatch: pytest.MonkeyPatch) -
             gradients.append([one.grad for one in model.parameters()])
         torch.testing.assert_close(*gradients[-2:])
         counts.append(len(lowered))
-    is_kept = _saved_code_type() is not None
+    is_kept = aot._saved_code_type() is not None
     assert counts == ([2, 2, 2, 4] if is_kept else [2, 4, 6, 8])
 
 
