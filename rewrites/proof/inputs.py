@@ -70,19 +70,25 @@ def double_batch(calls: Calls) -> Calls:
     )
 
 
-def has_float_buffers(program: Program) -> bool:
-    """Return whether the program is a module with buffers that `change_buffers` changes."""
-    return program.module is not None and any(
-        map(torch.is_floating_point, program.module.buffers())
-    )
+def has_buffers(program: Program) -> bool:
+    """Return whether the program is a module with buffers, which `change_buffers` changes."""
+    return program.module is not None and any(True for _ in program.module.buffers())
 
 
 def change_buffers(program: Program, factor: float, summand: float) -> None:
-    """Change every floating-point buffer b of the program's module to factor * b + summand."""
+    """Change every buffer b of the program's module to factor * b + summand.
+
+    A bool becomes whether that is not zero. Of whole numbers, which may be indices, only a single
+    one is increased, by one, and none becomes negative.
+    """
     for buffer in program.module.buffers() if program.module is not None else ():
-        if buffer.is_floating_point():
-            with torch.no_grad():
-                buffer.mul_(factor).add_(summand)
+        with torch.no_grad():
+            if buffer.is_floating_point():
+                buffer.copy_(buffer * factor + summand if factor else torch.tensor(summand))
+            elif buffer.dtype is torch.bool:
+                buffer.copy_(buffer * factor + summand != 0)
+            elif not buffer.is_complex() and factor >= 0:
+                buffer.mul_(int(factor)).add_(int(summand != 0 and buffer.numel() == 1))
 
 
 def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:

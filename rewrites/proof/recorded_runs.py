@@ -20,7 +20,7 @@ from fullgraph.rewrites.proof.inputs import (
     change_buffers,
     copy_calls,
     double_batch,
-    has_float_buffers,
+    has_buffers,
     input_variants,
     perturb_calls,
     require_gradients,
@@ -78,7 +78,7 @@ def explore_variants(
             share = 12 if is_settled() else 6  # the new code and the other proofs take as long
             if enough or time.monotonic() - start > max(2.0, (deadline - start) / share):
                 break
-        for change in _BUFFER_CHANGES if has_float_buffers(subject) else ():
+        for change in _BUFFER_CHANGES if has_buffers(subject) else ():
             if is_settled():
                 break
             case = ProofInput(0, False, buffers=change)

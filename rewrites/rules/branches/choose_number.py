@@ -13,6 +13,12 @@ After:
     total = torch.where(total == 0, 1.0, total)
     return w / total
 
+A count likewise, which stays an int64 tensor:
+
+    count = mask.sum()
+    count = torch.where(count == 0, 1, count)
+    loss /= count
+
 The number is followed to all places where it is used: branches on it become `torch.where` or
 `torch.cond`, as in FG301 and FG302. Like a Python number, it has no gradient.
 
@@ -27,10 +33,10 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site, infer, walk
+from fullgraph.rewrites.analysis import NotApplicable, Site, infer, is_new_tensor, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
+from fullgraph.rewrites.source import build_expression, dotted_name
+from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming, used_names
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, find_scalar_sources
 
@@ -43,21 +49,62 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         seen = infer(site, tensor)
         if tensor is call or seen is None or len(seen.dtypes) != 1 or not _is_assigned(site, call):
             continue
-        if seen.dims != {0} or not all(one.is_float for one in seen.tensors):
-            return Refusal("the number is not one of a floating-point tensor without dimensions")
-        numbers = Numbers(site, {call: build_expression("{t}.detach()", t=tensor)})
+        (dtype,) = seen.dtypes
+        is_int = dtype == "int64" and dotted_name(call.func) != "float"
+        if seen.dims != {0} or not (is_int or all(one.is_float for one in seen.tensors)):
+            return Refusal("the number is not a float or int64 of a tensor without dimensions")
+        exact = "{t}" if is_new_tensor(site, tensor) else "{t}.clone()"
+        forms = [(exact, dtype), ("{t}.double()", "float64")]
+        if not is_int:
+            forms = [("{t}.detach()", dtype), ("{t}.detach().double()", "float64")]
         try:
-            numbers.follow(call, seen.tensors[0].dtype, seen.tensors[0].device)
+            numbers = _follow(site, call, tensor, forms)
             if not numbers.decisions:
                 return None
-            if not all(_is_exact_in_float32(site, one.test) for one in numbers.decisions):
-                numbers = Numbers(site, {call: build_expression("{t}.detach().double()", t=tensor)})
-                numbers.follow(call, "float64", seen.tensors[0].device)
             edits = numbers.edits()
         except NotApplicable as escape:
             return Refusal(str(escape))
         return rewrite_assuming(edits, _WHY, numbers.assumes, numbers.tests)
     return None
+
+
+def _follow(
+    site: Site, call: cst.Call, tensor: cst.BaseExpression, forms: list[tuple[str, str]]
+) -> Numbers:
+    """Return the uses of a number, whose tensor has the first dtype that keeps its decisions exact.
+
+    `forms` are two texts for the tensor, each with its dtype. Raises NotApplicable.
+    """
+    (text, dtype), double = forms
+    seen = infer(site, tensor)
+    assert seen is not None
+    numbers = Numbers(site, {call: build_expression(text, t=tensor)})
+    try:
+        numbers.follow(call, dtype, seen.tensors[0].device)
+        is_exact = _is_whole if dtype == "int64" else _is_exact_in_float32
+        tests = [one if dtype == "int64" else one.test for one in numbers.decisions]
+        if all(is_exact(site, one) for one in tests):
+            return numbers
+    except NotApplicable:
+        if dtype != "int64":
+            raise
+    text, dtype = double
+    numbers = Numbers(site, {call: build_expression(text, t=tensor)})
+    numbers.follow(call, dtype, seen.tensors[0].device)
+    return numbers
+
+
+def _is_whole(site: Site, decision: cst.If | cst.IfExp) -> bool:
+    """Return whether all numbers in a conditional are known to be ints, and nothing is divided."""
+    if any(isinstance(one, cst.Float | cst.Divide | cst.DivideAssign) for one in walk(decision)):
+        return False
+    for node in used_names([decision]).values():
+        parent, seen = site.document.parent(node), infer(site, node)
+        if isinstance(parent, cst.Call) and parent.func is node:
+            continue
+        if seen is None or (seen.is_number and "float" in seen.types):
+            return False
+    return True
 
 
 def _is_exact_in_float32(site: Site, condition: cst.BaseExpression) -> bool:

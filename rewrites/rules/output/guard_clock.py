@@ -14,6 +14,9 @@ After:
     if not torch.compiler.is_compiling():
         self.seconds += time.time() - start
 
+Times under one key of a dictionary, `self.stats["time"].append(…)`, are kept apart from what is
+under others.
+
 Always unsafe: compiled, no time is measured. Measure around the compiled call.
 
 Refuses: times that anything else reads, such as a condition or a result.
@@ -32,8 +35,6 @@ from fullgraph.rewrites.analysis import (
     Site,
     assignment_targets,
     names_bound,
-    names_mutated,
-    names_read,
     walk,
 )
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
@@ -59,7 +60,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     except NotApplicable as error:
         return Refusal(str(error))
     changed = {name for one in timed for name in _names_changed(one)}
-    state = {name.rpartition(".")[2] for name in changed if "." in name}
+    state = {name.partition("[")[0].rpartition(".")[2] for name in changed if "." in name}
     return Rewrite(
         _guard_statements(site, timed),
         "The compiled program measures no time; eager code does as before.",
@@ -109,7 +110,11 @@ def _timed_statements(site: Site, function: cst.FunctionDef) -> list[_Statement]
         one
         for one in lines
         if one not in timed
-        and (times & names_read(one) or any(_reads_clock(site, inner) for inner in walk(one)))
+        and any(
+            _reads_time(site, inner, times)
+            for inner in walk(one)
+            if not isinstance(site.document.parents.get(inner), cst.AssignTarget)
+        )
     ]:
         for one in new:
             if not _only_records_time(site, one):
@@ -121,9 +126,7 @@ def _timed_statements(site: Site, function: cst.FunctionDef) -> list[_Statement]
         raise NotApplicable("a variable holds more than times")
     inside = {inner for one in timed for inner in walk(one)}
     for node in walk(function.body):
-        path = dotted_name(node) if isinstance(node, cst.Name | cst.Attribute) else ""
-        is_time = path in times or _reads_clock(site, node)
-        if is_time and node not in inside:
+        if _reads_time(site, node, times) and node not in inside:
             raise NotApplicable("more than a statistic or a message reads the time")
     return sorted(timed, key=lines.index)
 
@@ -141,26 +144,51 @@ def _statements(site: Site, node: cst.CSTNode) -> Iterator[_Statement]:
             yield from _statements(site, child)
 
 
+def _reads_time(site: Site, node: cst.CSTNode, times: set[str]) -> bool:
+    """Return whether a node reads a clock, or one of `times` or a container of it."""
+    if not isinstance(node, cst.Name | cst.Attribute):
+        return _reads_clock(site, node)
+    path, parent = dotted_name(node), site.document.parents.get(node)
+    if isinstance(parent, cst.Attribute) and parent.attr is node:
+        return False
+    if isinstance(parent, cst.Subscript) and parent.value is node and _key(parent):
+        return path in times or _path(parent) in times
+    return path in times or any(one.startswith(f"{path}[") for one in times)
+
+
 def _names_changed(line: _Statement) -> set[str]:
-    """Return the names of what a statement assigns or mutates, such as "t" and "self.times"."""
+    """Return what a statement assigns or mutates, such as "t", "self.times" and "stats['t']"."""
     if isinstance(line, cst.If):
         return set()
-    names = {_base_name(target) for target in _targets(line)} | set(names_mutated(line))
+    changed = list(_targets(line))
     match line.body[0]:
         case cst.Expr(value=cst.Call(func=cst.Attribute(value=kept, attr=cst.Name("append")))):
-            names.add(dotted_name(kept))
-    return names
+            changed.append(kept)
+    return {_path(one) for one in changed}
 
 
 def _targets(line: cst.SimpleStatementLine) -> tuple[cst.BaseExpression, ...]:
     return tuple(target for one in line.body for target in assignment_targets(one))
 
 
-def _base_name(target: cst.BaseExpression) -> str:
-    """Return the dotted name of a target without subscripts: "self.t" for `self.t[0]`."""
+def _path(target: cst.BaseExpression) -> str:
+    """Return "self.t" for `self.t[0]`, and "self.t['a']" for `self.t["a"]` and `self.t["a"][0]`.
+
+    "" for other expressions.
+    """
+    key = ""
     while isinstance(target, cst.Subscript):
-        target = target.value
-    return dotted_name(target)
+        key, target = _key(target), target.value
+    path = dotted_name(target)
+    return f"{path}[{key}]" if path and key else path
+
+
+def _key(node: cst.Subscript) -> str:
+    """Return the literal string that is the only index of a subscript; "" if there is none."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
+            return repr(key.evaluated_value)
+    return ""
 
 
 def _only_records_time(site: Site, line: _Statement) -> bool:
@@ -171,7 +199,7 @@ def _only_records_time(site: Site, line: _Statement) -> bool:
         return len(line.body) == 1
     match line.body[0]:
         case cst.Assign(value=value) | cst.AugAssign(value=value) if all(
-            map(_base_name, _targets(line))
+            map(_path, _targets(line))
         ):
             return _is_time(site, value)
         case cst.Expr(
@@ -179,7 +207,7 @@ def _only_records_time(site: Site, line: _Statement) -> bool:
                 func=cst.Attribute(value=kept, attr=cst.Name("append")), args=[cst.Arg(value=value)]
             )
         ):
-            return bool(dotted_name(kept)) and _is_time(site, value)
+            return bool(_path(kept)) and _is_time(site, value)
     return False
 
 

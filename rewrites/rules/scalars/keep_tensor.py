@@ -36,7 +36,8 @@ A tensor that is an index gets a dimension, because indexing would make a number
 becomes `table[i[None]][0]`. Functions of numbers in `math` and NumPy become methods. The first n
 elements that are only added up are all elements, with zeros from n on; `x.roll(n, 0)` selects with
 `(torch.arange(len(x)) - n) % len(x)`, and `x.clamp(0, t)` with a tensor `t` is
-`x.clamp(min=0).clamp(max=t)`. A slice that is assigned becomes a mask: `x[i, n:] = 0` is
+`x.clamp(min=0).clamp(max=t)`. `torch.fake_quantize_per_tensor_affine` takes scale and zero point as
+tensors. A slice that is assigned becomes a mask: `x[i, n:] = 0` is
 `x[i].masked_fill_(torch.arange(x.shape[1]) >= n, 0)`.
 
 Unsafe where the number is kept or returned, because code that reads it finds a tensor, where

@@ -31,6 +31,7 @@ from fullgraph.rewrites.transforms.branches.whole_branch import edits_for_branch
 from fullgraph.rewrites.transforms.random import find_random_calls
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+_AUGMENTED = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
 Edits = dict[cst.CSTNode, Replacement]
 
 
@@ -48,6 +49,9 @@ class Numbers:
     dtype: str = "float64"
     zero_dim_operands: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
     """For each operation on a scalar and a 0-d tensor that tensor: its dtype must be kept."""
+    _names: set[str] = field(default_factory=set)
+    """The variables that hold the number."""
+    _divisors: list[cst.BaseExpression] = field(default_factory=list)
     _known: dict[Position, ValueSummary | None] = field(default_factory=dict)
     """Facts that override the observed ones, since the scalars are now tensors; None: unknown."""
 
@@ -65,6 +69,7 @@ class Numbers:
         """Return the edits of the conditionals and of the scalars. Raises NotApplicable."""
         facts = _Facts(self.site.facts, self._known)
         found: Edits = {}
+        self._assume_nonzero()
         for node in self.decisions:
             if any(one in tuple(self.site.document.ancestors(node)) for one in self.decisions):
                 continue  # an `elif`: it goes with its `if`
@@ -120,7 +125,17 @@ class Numbers:
                 if self.site.is_tensor(other):
                     self._note_operands(parent, other)
                 else:
+                    self._check_arithmetic(parent, other)
                     self._follow_uses(parent, None)
+            case cst.AugAssign(target=target) if (
+                parent.value is node
+                and isinstance(parent.operator, _AUGMENTED)
+                and (at := infer(self.site, target)) is not None
+                and at.is_tensor
+            ):
+                self._note_operands(target, target)
+                if self.zero_dim_operands.pop(target, None) is not None:
+                    raise NotApplicable("the number meets a tensor of another dtype in place")
             case cst.Comparison(comparisons=[target]):
                 other = target.comparator if parent.left is node else parent.left
                 if self.site.is_tensor(other):
@@ -132,9 +147,14 @@ class Numbers:
             case cst.UnaryOperation() | cst.BooleanOperation():
                 self._follow_uses(parent, None)
             case cst.Arg(keyword=None, star="") if self._is_max_or_min(document.parent(parent)):
-                self._follow_uses(document.parent(parent), None)  # type: ignore[arg-type]
+                call = cst.ensure_type(document.parent(parent), cst.Call)
+                for one in call.args:
+                    if one is not parent:
+                        self._check_arithmetic(call, one.value)
+                self._follow_uses(call, None)
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
                 known = find_definitions(document, node)
+                self._names.add(name.value)
                 for use in known.uses(name) if known is not None else ():
                     others = known.reaching[use] - {name} if known is not None else {name}
                     if not all(self._is_decided(other) for other in others):
@@ -143,12 +163,38 @@ class Numbers:
             case _:
                 raise NotApplicable("a tensor cannot stand where the number is used")
 
+    def _check_arithmetic(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
+        """Check that an operation with the number `other` gives what Python's gives.
+
+        Raises NotApplicable where an int64 tensor would become a float.
+        """
+        divides = isinstance(operation, cst.BinaryOperation) and isinstance(
+            operation.operator, cst.Divide
+        )
+        if self.dtype == "int64":
+            seen = infer(self.site, other)
+            is_int = isinstance(other, cst.Integer) or (seen is not None and seen.types == ("int",))
+            if divides or not is_int:
+                raise NotApplicable("the number is an int, and becomes a float")
+        elif divides:
+            divisor = cst.ensure_type(operation, cst.BinaryOperation).right
+            if not (isinstance(divisor, cst.Integer | cst.Float) and divisor.evaluated_value):
+                self._divisors.append(divisor)
+
+    def _assume_nonzero(self) -> None:
+        """Assume that no divisor is zero, unless a branch on the numbers compares it."""
+        for divisor in self._divisors:
+            tests = [one.test for one in self.decisions]
+            if not any(divisor.deep_equals(one) for test in tests for one in walk(test)):
+                text = self.site.document.code(divisor.with_changes(lpar=(), rpar=()))
+                self.assumes[f"`{text}` is not zero, for otherwise Python raises"] = None
+
     def _note_operands(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
         """Check an operation on the number and the tensor `other`; record it if `other` is 0-d.
 
         Raises NotApplicable if the result would have another dtype.
         """
-        seen = self.site.observed(other)
+        seen = infer(self.site, other)
         if seen is None or not all(tensor.is_float for tensor in seen.tensors):
             raise NotApplicable("the number meets a tensor that is not of a floating dtype")
         if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
@@ -180,7 +226,8 @@ class Numbers:
             raise NotApplicable("its test is not one that a tensor can decide")
         if condition.guard is not None and self._is_evaluated_later(condition.guard):
             raise NotApplicable("the number is drawn before a test of Python, whatever that says")
-        selection = WhereWriter(site)
+        exact = self._names if self.dtype in ("int64", "float64") else ()
+        selection = WhereWriter(site, operands=frozenset(exact))
         try:
             edits = edits_for_branch(selection, node, condition)
         except NotApplicable:

@@ -65,6 +65,8 @@ class WhereWriter:
     """Observed values of expressions that the edit creates."""
     random: bool = False
     """Whether the branches may draw random numbers."""
+    operands: frozenset[str] = frozenset()
+    """Names of numbers that are only operands of tensor operations, in which they are exact."""
     ahead: cst.BaseStatement | None = None
     """A line to insert before the statement that contains a conditional expression."""
     elsewhere: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
@@ -166,7 +168,9 @@ class WhereWriter:
             used[1].append(b)
             self._require_no_update(key, branches, a, b)
             choice.require_pure(a, b)
-            choice.agreement.arithmetic = self._is_float_operand(key, branches)
+            choice.agreement.arithmetic = key in self.operands or self._is_float_operand(
+                key, branches
+            )
             values[key] = choice.select(a, b)
         choice.agreement.assume_zero_gradients(used[0], used[1])
         own = [
@@ -328,9 +332,14 @@ class WhereWriter:
 
     def _is_operand(self, parent: cst.CSTNode, use: cst.Name) -> bool:
         """Return whether a use is an operand of a floating-point tensor."""
-        if not isinstance(parent, cst.BinaryOperation):
-            return False
-        seen = infer(self.site, parent.left if parent.right is use else parent.right)
+        match parent:
+            case cst.BinaryOperation():
+                other = parent.left if parent.right is use else parent.right
+            case cst.AugAssign(target=other) if parent.value is use:
+                pass
+            case _:
+                return False
+        seen = infer(self.site, other)
         return seen is not None and seen.is_tensor and all(t.is_float for t in seen.tensors)
 
 

@@ -17,6 +17,7 @@ from fullgraph.rewrites.analysis import (
 )
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, STORES, propagate_to_container
+from fullgraph.rewrites.transforms.scalars.quantization import QUANTIZES, quantize_by_tensors
 from fullgraph.rewrites.transforms.scalars.scalar import HALF, Number
 from fullgraph.rewrites.transforms.scalars.signs import Sign, sign_of
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits, argument_for
@@ -124,6 +125,8 @@ def _rewrite_operation(
         dtype = torch.tensor(number.kind(1)).dtype
         if not any(one.keyword and one.keyword.value == "dtype" for one in call.args):
             uses.cast(arg.value, number, dtype)
+    elif operation == QUANTIZES:
+        quantize_by_tensors(uses, call, arg, number)
     elif operation == "roll":
         _rewrite_roll(uses, call, arg, number, owner)
     elif operation in ("lerp", "lerp_") and others and tensors:

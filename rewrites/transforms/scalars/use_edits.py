@@ -21,7 +21,7 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.transforms.scalars.edits import Edits
 from fullgraph.rewrites.transforms.scalars.scalar import HALF, NARROW, Number, promoted_dtype
 
-_PRECISE = "it may be computed in float32, where Python computes in float64"
+PRECISE = "it may be computed in float32, where Python computes in float64"
 
 
 class UseEdits(Edits):
@@ -92,7 +92,7 @@ class UseEdits(Edits):
             self.cast(node, number, needed)
         double = any(tensor.dtype == "float64" for tensor in tensors)
         if number.is_computed and double and number.dtype is not torch.float64:
-            self.assume(_PRECISE)
+            self.assume(PRECISE)
 
     def clone_if_shared(self, node: cst.BaseExpression, number: Number) -> None:
         """Clone the tensor at `node` if it shares memory or a `+=` may change it in place."""

@@ -77,3 +77,27 @@ def test_a_side_that_no_input_takes_is_told():
     assert found.state is ProofState.ONE_SIDE
     assert found.sides == (("x.shape[0] > 3", "true"),)
     assert "true on every input" in found.reason
+
+
+def test_flags_in_buffers_are_changed_to_reach_a_branch():
+    source = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("enabled", torch.tensor(NUMBER))
+        self.register_buffer("least", torch.tensor(float("inf")))
+
+    def forward(self, x):
+        if self.enabled:
+            self.least.copy_(torch.minimum(self.least, x.min()))
+        return x
+"""
+    for number in ("True", "1", "0"):
+        text = source.replace("NUMBER", number)
+        module = imported(text)
+        subject = parse_program(module.Model(), (X,))
+        test = Position(module.__file__, 11, 11, 11, 23, "Model.forward")
+        found = prove(subject, {module.__file__: text}, tests=[test], seconds=30)
+        assert [side for _, side in found.sides] == ["both"], found

@@ -43,6 +43,11 @@ def _function(body, *names):
             "not of a floating dtype",
         ),
         ("n = x.dim()\nif n > 0:\n    n = 2.0\nreturn x * n", "x.dim()", ""),
+        (
+            "n = (x > 0).int().max().item()\nif n == 0:\n    n = 1\nreturn x / n",
+            "(x > 0).int().max().item()",
+            "float or int64",
+        ),
     ],
 )
 def test_left_alone(body, call, reason):
@@ -66,6 +71,25 @@ def test_left_alone(body, call, reason):
             "n = x.sum().detach()\nn = torch.where(n <= 0, 1e-6, n)\nreturn x / n",
         ),
         (
+            "n = (x > 0).sum().item()\nif n == 0:\n    n = 1\nreturn x.sum() / n",
+            "n = (x > 0).sum()\nn = torch.where(n == 0, 1, n)\nreturn x.sum() / n",
+        ),
+        (
+            "loss = x * 2\nn = int((x > 0).sum())\nif n < 2:\n    n = 2\nloss /= n * 2\n"
+            "return loss",
+            "loss = x * 2\nn = (x > 0).sum()\nn = torch.where(n < 2, 2, n)\nloss /= n * 2\n"
+            "return loss",
+        ),
+        (
+            "n = (x > 0).sum().item()\nif n == 0:\n    n = 1e-6\nreturn x / n",
+            "n = (x > 0).sum().double()\nn = torch.where(n == 0, 1e-6, n)\nreturn x / n",
+        ),
+        (
+            "n = (x > 0).sum().item()\nif n == 0:\n    n = 1\nreturn x.sum() * (1 / n)",
+            "n = (x > 0).sum().double()\nn = torch.where(n == 0, 1, n)\n"
+            "return (x.sum()[None] * (1 / n))[0]",
+        ),
+        (
             "n = x.norm().item()\ny = x * 2\nif n > 0.1:\n    y = y / n\nreturn y + n",
             None,
         ),
@@ -77,6 +101,19 @@ def test_fixed(before, after):
     assert outcome.rules == ["FG305"]
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check((_leaf(-X),), (_leaf(X * 0),))
+
+
+def test_a_count_stays_apart_from_the_buffer_that_holds_it():
+    body = "n = x.item()\nif n == 0:\n    n = 1\nx.add_(1)\nreturn w / n"
+    outcome = rewritten(_function(body, "x", "w"), torch.tensor(3), X)
+    assert "n = x.clone()" in outcome.source
+    outcome.check((torch.tensor(0), X))
+
+
+def test_a_divisor_that_no_branch_compares_is_assumed_to_be_nonzero():
+    body = "n = x.sum().item()\nm = n - 1\nif n > 2:\n    n = 2.0\nreturn x * (n / m)"
+    outcome = rewritten(_function(body), X)
+    assert outcome.assumes == ["`m` is not zero, for otherwise Python raises"]
 
 
 def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():

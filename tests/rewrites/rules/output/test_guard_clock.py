@@ -26,6 +26,9 @@ def _source(body):
         "stats['t'] = time.time()\nx = x + stats['t']",
         "stats['t'] = g(time.time())",
         "stats.append(time.time())\nx = x + stats[0]",
+        "stats['t'].append(time.time())\nx = x + len(stats)",
+        "stats['t'].append(time.time())\nx = x + stats[name][0]",
+        "stats[name].append(time.time())\nx = x + stats['t'][0]",
     ],
 )
 def test_left_alone(body):
@@ -43,6 +46,10 @@ def test_left_alone(body):
         (
             "a = time.time()\nb = time.time() - a\nstats.append(b / 2)",
             f"{GUARD}a = time.time()\n    b = time.time() - a\n    stats.append(b / 2)",
+        ),
+        (
+            "stats['t'].append(time.time())\nx = x + stats['n'][0]",
+            f"{GUARD}stats['t'].append(time.time())\nx = x + stats['n'][0]",
         ),
         (
             "a = time.time()\nx = x + 1\nstats.append(time.time() - a)\n"

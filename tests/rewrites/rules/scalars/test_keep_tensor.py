@@ -367,3 +367,33 @@ def test_a_length_may_not_be_negative():
     _, (rewrite,), _ = offered(source, "i[0].item()", CATEGORY, TABLE, INDEX)
     assert rewrite.applicability is Applicability.UNSAFE
     assert "the length is not negative" in rewrite.assumes[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "after"),
+    [
+        (
+            "float(scale), int(zp)",
+            "scale.detach(), zp.to(torch.int32)",
+        ),
+        (
+            "scale.item(), 3",
+            "scale.detach(), torch.tensor(3, dtype=torch.int32, device=x.device)",
+        ),
+        (
+            "zero_point=zp.item(), scale=0.1",
+            "zero_point=zp.int(), scale=torch.tensor(0.1, dtype=torch.float32, device=x.device)",
+        ),
+    ],
+)
+def test_fake_quantization_by_tensors(call, after):
+    body = (
+        "scale = (x.abs().max() / 7).clamp(min=1e-8)\n"
+        "    zp = (x.mean() / scale).round().long().clamp(-8, 7)\n"
+        "    return torch.fake_quantize_per_tensor_affine(x, {}, quant_min=-8, quant_max=7)"
+    )
+    source = f"{HEAD}def f(x):\n    {body}\n"
+    outcome = rewritten(source.format(call), X)
+    assert outcome.source == source.format(after)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    outcome.check((-3 * X,))
