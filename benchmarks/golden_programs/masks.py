@@ -1,5 +1,5 @@
 # ruff: noqa
-"""Boolean masks and indices whose number depends on the data: FG401 to FG410."""
+"""Boolean masks and indices whose number depends on the data: FG401 to FG412."""
 
 import torch
 import torch.nn.functional as F
@@ -102,6 +102,14 @@ def pair_distances(x):
     return (i - j).abs()
 
 
+def nucleus(logits):
+    logits = logits.clone()
+    ordered, order = logits.sort(descending=True)
+    remove = ordered.softmax(-1).cumsum(-1) > 0.9
+    logits[order[remove]] = float("-inf")
+    return logits.softmax(-1)
+
+
 PROGRAMS = (
     Program("FG401", masked_mean, inputs.pair, "mean"),
     Program(
@@ -129,4 +137,5 @@ PROGRAMS = (
         helpers=("FG403",),
     ),
     Program("FG411", pair_distances, lambda: (torch.rand(4),)),
+    Program("FG412", nucleus, lambda: (torch.rand(6),)),
 )

@@ -81,9 +81,11 @@ def _follow(
     numbers = Numbers(site, {call: build_expression(text, t=tensor)})
     try:
         numbers.follow(call, dtype, seen.tensors[0].device)
-        is_exact = _is_whole if dtype == "int64" else _is_exact_in_float32
-        tests = [one if dtype == "int64" else one.test for one in numbers.decisions]
-        if all(is_exact(site, one) for one in tests):
+        if dtype == "int64":
+            exact = all(_is_whole(site, one) for one in numbers.decisions)
+        else:
+            exact = all(_is_exact_in_float32(site, one.test) for one in numbers.decisions)
+        if exact:
             return numbers
     except NotApplicable:
         if dtype != "int64":

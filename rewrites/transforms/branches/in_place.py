@@ -295,6 +295,8 @@ def _require_same_dtype(
     `target`. `node` is the update, for messages.
     """
     old, new = infer(site, target), infer(site, value)
+    if old is None and isinstance(target, cst.Subscript):
+        old = infer(site, target.value)  # of the same dtype
     if new is None or old is None or not (new.is_tensor or new.is_number):
         raise NotApplicable(
             f"it is not known what the operands of `{site.document.code(node)}` are"

@@ -99,12 +99,13 @@ class LoopLines:
             return [small]
         if is_update(site, small):
             return [guard_update(choice, small, False)]
+        self._require_no_append(small)
         target, value = parse_assignment(site, small)
         choice.require_pure(value)
         path = dotted_name(target)
         if "." not in path and path not in self.carried_names(loop):
             return [replace_nodes(small, choice.make_finite_edits(small, False))]
-        if self._grows(path, value):
+        if self._grows(path, value, loop):
             raise NotApplicable(
                 f"`{path}` grows in each iteration: allocate it at full length, write each part to "
                 "its place, and mask what follows the exit"
@@ -126,14 +127,34 @@ class LoopLines:
         )
         return [_make_assignment(new, value), _make_assignment(path, kept)]
 
-    def _grows(self, path: str, value: cst.BaseExpression) -> bool:
-        """Return whether a value concatenates the earlier value of its name with others."""
-        return any(
+    def _grows(self, path: str, value: cst.BaseExpression, loop: cst.For) -> bool:
+        """Return whether a value concatenates the earlier value of its name with others.
+
+        It does not grow if it was seen to have the shape that the name has before the loop.
+        """
+        concatenates = any(
             isinstance(one, cst.Call)
             and torch_name(self.site, one) in _CONCATENATIONS
             and path in names_read(one)
             for one in walk(value)
         )
+        old, new = infer_variable(self.site, path, loop), infer(self.site, value)
+        shapes = [seen.shapes for seen in (old, new) if seen is not None and seen.is_tensor]
+        is_same = len(shapes) == 2 and shapes[0] == shapes[1] and len(shapes[0]) == 1
+        return concatenates and not is_same
+
+    def _require_no_append(self, small: cst.BaseSmallStatement) -> None:
+        """Raise NotApplicable for `outs.append(x)`: how often it happens depends on the exit."""
+        match small:
+            case cst.Expr(
+                value=cst.Call(
+                    func=cst.Attribute(value=cst.Name() as kept, attr=cst.Name("append"))
+                )
+            ):
+                raise NotApplicable(
+                    f"the exit decides how many elements `{kept.value}` has: run all iterations, "
+                    "and cut the result after the compiled call"
+                )
 
     def surely_iterates(self, loop: cst.For) -> bool:
         """Return whether the source shows that the loop has an iteration: `range(10)`."""

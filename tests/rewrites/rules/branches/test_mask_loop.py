@@ -28,6 +28,11 @@ def _function(body, *names):
             "no assignment",
         ),
         (
+            "outs = []\nfor _ in range(3):\n    x = torch.cat((x[1:], -x[:1]))\n"
+            "    outs.append(x)\n    if x.sum() > 5:\n        break\nreturn torch.stack(outs)",
+            "how many elements `outs` has",
+        ),
+        (
             "for i in (1, 2):\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x * i",
             "`i` is used after the loop",
         ),

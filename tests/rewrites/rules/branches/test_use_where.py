@@ -244,3 +244,13 @@ def test_a_branch_that_gathers_and_a_number_that_counts():
     clause = "the indices of `x.gather(1, k.clamp(min=0))` are always in range"
     assert clause in outcome.assumes
     assert outcome.after.default.ok and outcome.after.fullgraph.ok
+
+
+def test_an_update_of_a_slice():
+    body = (
+        "y = torch.zeros_like(x)\nfor i in range(0, 4, 2):\n    k = x[i:i + 2]\n"
+        "    if k.max() < 0.8:\n        continue\n    y[i:i + 2] += k * 2\nreturn y"
+    )
+    outcome = rewritten(_function(body), X)
+    assert "    y[i:i + 2] += torch.where(k.max() < 0.8, 0, k * 2)\n" in outcome.source
+    outcome.check((-X,), (X * 4,))
