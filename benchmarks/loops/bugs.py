@@ -5,8 +5,8 @@
 
 A script has `build()`, which returns a callable and its inputs, and `CHECK_STRIDES`. The callable
 runs in one graph with each of `MODELS`, in training, under `compile`; `bisect` gets it alone.
-*Equal* says whether outputs, gradients and buffers are eager's. Each cell is a process of its own
-with empty caches. The table is Markdown.
+*Aot_eager* is that rung's outcome. *Equal* says whether outputs, gradients and buffers are eager's.
+Each cell is a process of its own with empty caches. The table is Markdown.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def run_alone(script: ModuleType) -> dict[str, Any]:
     return {**found.to_dict(), "stage": found.stage or found.refused or ""}
 
 
-COLUMNS = ("bug", "first failing rung, loops beside it: stage", "model", "why", "runs on", "equal")
+STAGE = "first failing rung, loops beside it: stage"
+COLUMNS = ("bug", "aot_eager", STAGE, "model", "why", "runs on", "equal")
 
 
 def main(folder: str, *chosen: str) -> None:
@@ -96,14 +97,14 @@ def main(folder: str, *chosen: str) -> None:
             continue
         alone = _ask(str(path), "")
         told = ", ".join([str(alone.get("first_failing")), *(alone.get("beside") or {}).values()])
-        told += f": {alone.get('stage')}"
+        told = f"{(alone.get('rungs') or {}).get('aot_eager')} | {told}: {alone.get('stage')}"
         for name in MODELS:
             cell = _ask(str(path), name)
             reason = cell.get("reasons", "")[:90].replace("|", "\\|")
             equal = "yes" if cell.get("equal") else "no"
             print(f"| {path.stem} | {told} | {name} | {reason} | {cell.get('rungs')} | {equal} |")
             sys.stdout.flush()
-            told = ""
+            told = " | "
 
 
 def _ask(path: str, name: str) -> dict[str, Any]:
