@@ -4,16 +4,19 @@ Before:
 
     start = copy.deepcopy(x)
     levels = copy.deepcopy(features)
+    state = copy.deepcopy(self.state)
     options = copy.copy(self.options)
 
 After:
 
     start = x.clone()
     levels = [each.clone() for each in features]
+    state = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, self.state)
     options = dict(self.options)
 
 Assumes nothing where what is copied was seen to be a dense tensor without gradient, or a plain
-`dict` or `list` (`copy.copy` only). Unsafe for a list, tuple or dict of tensors.
+`dict` or `list` (`copy.copy` only). Unsafe for lists, tuples and dicts with tensors in them, where
+the last form is for those that hold containers or numbers too.
 
 Refuses: tensors that ask for a gradient (a deep copy is a new leaf, a clone is not), other
 objects, and a `memo` argument.
@@ -34,6 +37,8 @@ _CLONES = {
     "dict": "{{key: each.clone() for key, each in {thing}.items()}}",
 }
 """Templates of deep copies of containers of tensors, by the type of the container."""
+_TREE = "{torch}.utils._pytree.tree_map_only({torch}.Tensor, {torch}.clone, {{thing}})"
+_CONSTANTS = {"int", "float", "bool", "str", "NoneType"}
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -57,19 +62,26 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             return Rewrite({call: same}, "`detach` makes another tensor with the same memory.")
         cloned = build_expression("{thing}.clone()", thing=thing)
         return Rewrite({call: cloned}, "`clone` copies a tensor.")
-    text = _CLONES.get(seen.types[0]) if len(seen.types) == 1 and not shallow else None
-    if text is not None and set(seen.items) == {"torch.Tensor"}:
+    kind = seen.types[0] if len(seen.types) == 1 else ""
+    held = set(seen.items)
+    if kind in ("dict", "list") and (shallow or (held and held <= _CONSTANTS)):
+        copied = build_expression(f"{kind}({{thing}})", thing=thing)
+        return Rewrite({call: copied}, f"`{kind}` makes the same copy, and is traced.")
+    if not shallow and kind in _CLONES and held and held <= {"torch.Tensor", *_CONSTANTS, *_CLONES}:
+        text, assumes = _CLONES[kind], ["no tensor in it asks for a gradient, or is in it twice"]
+        if held != {"torch.Tensor"}:
+            text = _TREE.format(torch=site.document.imported_name("torch") or "torch")
+            assumes.append("containers, tensors and constants are all that it holds")
         return Rewrite(
             {call: build_expression(text, thing=thing)},
             "`clone` copies each tensor.",
             Applicability.UNSAFE,
-            ("no tensor in it asks for a gradient, or is in it twice",),
+            tuple(assumes),
+            imports=("torch",) if "torch" in text else (),
         )
-    if shallow and len(seen.types) == 1 and seen.types[0] in ("dict", "list"):
-        kind = seen.types[0]
-        copied = build_expression(f"{kind}({{thing}})", thing=thing)
-        return Rewrite({call: copied}, f"`{kind}` makes the same copy, and is traced.")
-    return Refusal("only tensors, and shallow copies of dicts and lists, have a traced form")
+    return Refusal(
+        "only tensors, containers of them, and shallow copies of dicts and lists have a traced form"
+    )
 
 
 RULE = Rule(

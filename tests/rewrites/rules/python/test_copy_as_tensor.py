@@ -12,7 +12,7 @@ X = torch.randn(4)
 
 @pytest.mark.parametrize(
     "call",
-    ["copy.deepcopy(x)", "copy.deepcopy(OPTIONS)", "copy.copy(x.shape)", "copy.deepcopy(x, {})"],
+    ["copy.deepcopy(x)", "copy.copy(x.shape)", "copy.deepcopy(x, {})"],
 )
 def test_left_alone(call):
     x = X.clone().requires_grad_()
@@ -47,6 +47,24 @@ def test_a_list_of_tensors_is_unsafe():
     assert "b = [each.clone() for each in a]\n" in outcome.source
     assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check(exact=True)
+
+
+def test_a_deep_copy_of_nested_containers():
+    source = (
+        f"{HEAD}def f(x):\n    a = {{'n': 1, 'all': [x, (x + 1,)]}}\n"
+        "    b = copy.deepcopy(a)\n    b['all'][0] += 1\n    b['all'].append(x)\n"
+        "    return a['all'][0], b['all'][0], b['all'][1][0], len(a['all'])\n"
+    )
+    outcome = rewritten(source, X)
+    assert "b = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, a)\n" in outcome.source
+    assert outcome.applicability == [Applicability.UNSAFE]
+    outcome.check(exact=True)
+
+
+def test_a_deep_copy_of_constants_is_a_shallow_one():
+    source = f"{HEAD}def f(x):\n    d = copy.deepcopy(OPTIONS)\n    return x * d['a']\n"
+    text, _, _ = offered(source, "copy.deepcopy(OPTIONS)", "copy", X)
+    assert "d = dict(OPTIONS)\n" in text
 
 
 def test_a_shallow_copy_of_a_dict():
