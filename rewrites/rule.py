@@ -60,6 +60,8 @@ class Refusal:
 
     reason: str
     """A clause that fits after "because"."""
+    advises: bool = False
+    """Whether the reason says what to do instead: it is shown before those that do not."""
 
 
 @dataclass(frozen=True)

@@ -73,10 +73,27 @@ class Blocks(nn.Module):
             yield x
 
 
+class Rotary(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.build(16)
+
+    def build(self, n):
+        self.longest = n
+        self.register_buffer("cos", torch.outer(torch.arange(n), torch.rand(4)).cos())
+
+    def forward(self, x, positions):
+        n = positions.max() + 1
+        if n > self.longest:
+            self.build(n)
+        return x * self.cos[positions]
+
+
 PROGRAMS = (
     Program("FG801", Copies, inputs.matrix),
     Program("FG811", Steps, inputs.matrix),
     Program("FG812", Stacked, inputs.matrix),
     Program("FG813", locked, inputs.vector),
     Program("FG819", Blocks, inputs.matrix),
+    Program("FG816", Rotary, lambda: (torch.randn(3, 4), torch.arange(3))),
 )

@@ -156,6 +156,7 @@ def _offers_for(
     """
     offers: list[Offer] = []
     refusals: list[str] = []
+    advice: list[str] = []
     rules = [rule for rule in rules if cause.category in rule.categories]
     edits = [rule for rule in rules if not rule.boundary]
     for group in (edits, *([rule] for rule in rules if rule.boundary)):
@@ -164,7 +165,7 @@ def _offers_for(
             for rule in group:
                 answer = rule.rewrite(site)
                 if isinstance(answer, Refusal):
-                    refusals.append(f"{rule.code}: {answer.reason}")
+                    (advice if answer.advises else refusals).append(f"{rule.code}: {answer.reason}")
                 elif answer is not None:
                     document = site.document
                     offer = Offer(cause, rule, answer, document, document.position(site.node))
@@ -176,7 +177,7 @@ def _offers_for(
             if any(offer.rewrite.replacements for offer in found):
                 break
     offers.sort(key=lambda offer: not offer.rewrite.replacements)  # ideas come last
-    return Offers(cause, tuple(offers), tuple(dict.fromkeys(refusals)))
+    return Offers(cause, tuple(offers), tuple(dict.fromkeys([*advice, *refusals])))
 
 
 def _sites_of(cause: Cause, facts: Knowledge, causes: tuple[Position, ...]) -> Iterator[Site]:

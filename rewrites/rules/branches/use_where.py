@@ -32,18 +32,21 @@ when the other way was taken; where a way prints; and where a way gathers by an 
 out of range.
 
 Refuses: ways that draw random numbers or may raise otherwise; values of different shapes; names
-that only one way assigns.
+that only one way assigns; and a loss that is replaced where it is NaN, because its gradient would
+be NaN all the same: test it after the compiled call, and skip the step there.
 """
 
 from __future__ import annotations
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import Site, infer
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement
-from fullgraph.rewrites.transforms.branches.predicate import Predicate
+from fullgraph.rewrites.transforms.branches.choice import tested_for_finiteness
+from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_conditional
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.branches.whole_branch import (
     Node,
@@ -52,6 +55,10 @@ from fullgraph.rewrites.transforms.branches.whole_branch import (
 )
 
 _WHY = "`torch.where` computes both ways and chooses, so nothing depends on the data."
+_FINITE_GUARD = (
+    "where `{tensor}` is not finite, `torch.where` gives a gradient of NaN, and the branch gives "
+    "none: test it after the compiled call, and skip the step there"
+)
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -64,7 +71,21 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         test.require_pure(condition.tensor)
         return edits_for_branch(selection, node, condition)
 
-    return rewrite_conditional(site, selection, _WHY, edits)
+    made = rewrite_conditional(site, selection, _WHY, edits)
+    return _refuse_finite_guard(site, made) if isinstance(made, Refusal) else made
+
+
+def _refuse_finite_guard(site: Site, refusal: Refusal) -> Refusal:
+    """Return `refusal`, or what to do instead of a test that keeps NaN away from the gradient."""
+    found = find_conditional(site)
+    if found is None or m.findall(found, m.Raise()):
+        return refusal
+    tensor = tested_for_finiteness(site, found.test)
+    seen = infer(site, tensor) if tensor is not None else None
+    if tensor is None or seen is None or not seen.requires_grad:
+        return refusal
+    code = site.document.code(tensor)
+    return Refusal(_FINITE_GUARD.format(tensor=code), advises=True)
 
 
 _CATEGORIES = (Category.BRANCH, Category.COMPARISON, Category.SCALAR, Category.GUARD)

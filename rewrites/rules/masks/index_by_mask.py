@@ -74,7 +74,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     places = [find_read(site, one) for one in subscripts]
     found = [one for one in places if one is not None and one.indices is site.node]
     if len(found) != len(subscripts):
-        return Refusal("its indices are used otherwise than all together")
+        return Refusal(
+            "its indices select other elements than a mask does: compute all of them, and mask the "
+            "result"
+        )
     assign = next(
         (n for n in site.document.ancestors(site.node) if isinstance(n, cst.Assign)), None
     )

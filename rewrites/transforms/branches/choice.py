@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -63,7 +64,18 @@ class Choice:
         if parts := self._parts(one, other):
             return replace_nodes(one, parts)
         self.agreement.check_pair(one, other)
+        if self._tests_finiteness and self._learns(one) is not self._learns(other):
+            raise NotApplicable("a gradient of zero times what is not finite would be NaN")
         return self.select_stored(one, other)
+
+    @functools.cached_property
+    def _tests_finiteness(self) -> bool:
+        """Whether the condition asks whether something is NaN or infinite."""
+        return tested_for_finiteness(self.site, self.test) is not None
+
+    def _learns(self, value: cst.BaseExpression) -> bool:
+        seen = self.agreement.known.get(value) or infer(self.site, value)
+        return seen is not None and seen.requires_grad
 
     def _already_selected(
         self, one: cst.BaseExpression, other: cst.BaseExpression
@@ -152,9 +164,7 @@ class Choice:
             raise NotApplicable(f"both ways would be evaluated, and `{text}` may raise")
         if text := may_raise(self.site, *nodes):
             self.agreement.assumes[f"the indices of `{text}` are always in range"] = None
-        calls = [one for one in walk(self.test) if isinstance(one, cst.Call)]
-        special = any(torch_name(self.site, call) in _FINITE_TESTS for call in calls)
-        if special and not has_nan_free_gradient(self.site, *nodes):
+        if self._tests_finiteness and not has_nan_free_gradient(self.site, *nodes):
             raise NotApplicable("a gradient of zero times what is not finite would be NaN")
 
     def _without_hazards(self, value: cst.CSTNode, when: bool) -> cst.CSTNode:
@@ -229,6 +239,15 @@ class Choice:
         else:
             return {}
         return {a.value: self.select(a.value, b.value) for a, b in pairs}
+
+
+def tested_for_finiteness(site: Site, test: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return `t` for a condition with `torch.isnan(t)` or another test of finiteness, or None."""
+    for one in walk(test):
+        made = operation_of(site, one) if isinstance(one, cst.Call) else None
+        if made is not None and made.name in _FINITE_TESTS and made.operands:
+            return made.operands[0]
+    return None
 
 
 def _without_new_dims(mask: cst.BaseExpression) -> cst.BaseExpression:

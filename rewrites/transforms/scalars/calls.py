@@ -18,7 +18,7 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, STORES, propagate_to_container
 from fullgraph.rewrites.transforms.scalars.quantization import QUANTIZES, quantize_by_tensors
-from fullgraph.rewrites.transforms.scalars.scalar import HALF, Number
+from fullgraph.rewrites.transforms.scalars.scalar import HALF, LOOPS, Number
 from fullgraph.rewrites.transforms.scalars.signs import Sign, sign_of
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits, argument_for
 
@@ -89,6 +89,8 @@ def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
             propagate_to_container(uses, call.func.value, number)
         else:
             uses.assume_reader_accepts_tensor(KEPT)
+    elif called == "range":
+        raise NotApplicable(LOOPS)
     else:
         raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
 

@@ -25,7 +25,15 @@ CASTS = {
 """For each dtype the method that converts a tensor to it."""
 
 
-SIZE = "a size depends on it"
+SIZE = (
+    "a size depends on it: keep the full size and mask what lies beyond, or pass the size as a "
+    "Python number"
+)
+
+LOOPS = (
+    "how often a loop runs depends on it: loop as often as a Python number says, or compute all "
+    "iterations at once"
+)
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,10 @@ def _same_slice(value: cst.BaseExpression, pieces: Pieces) -> cst.BaseExpression
     elements = value.slice if isinstance(value, cst.Subscript) else ()
     same = [one.slice for one in elements if any(one.slice.deep_equals(other) for other in pieces)]
     if not isinstance(value, cst.Subscript) or len(same) != len(pieces):
-        raise NotApplicable("what is assigned has a size that depends on it")
+        raise NotApplicable(
+            "what is assigned has a size that depends on it: write at indices of fixed number, as "
+            "`index_copy_` does"
+        )
     return _without_bounds(value, same)
 
 

@@ -11,7 +11,7 @@ import torch
 from fullgraph.rewrites.analysis import NotApplicable
 from fullgraph.rewrites.transforms.scalars import calls, containers, indices
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED
-from fullgraph.rewrites.transforms.scalars.scalar import Number, arithmetic_result
+from fullgraph.rewrites.transforms.scalars.scalar import LOOPS, Number, arithmetic_result
 from fullgraph.rewrites.transforms.scalars.signs import Sign, is_nonzero, sign_of
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
@@ -61,7 +61,7 @@ class Uses(UseEdits):
             case cst.Slice():
                 indices.rewrite_slice_bounds(self, node, number)
             case cst.For():
-                raise NotApplicable("how often the loop runs depends on it")
+                raise NotApplicable(LOOPS)
             case _:
                 raise NotApplicable("a tensor cannot stand where the number is used")
 

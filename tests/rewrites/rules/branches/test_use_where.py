@@ -254,3 +254,15 @@ def test_an_update_of_a_slice():
     outcome = rewritten(_function(body), X)
     assert "    y[i:i + 2] += torch.where(k.max() < 0.8, 0, k * 2)\n" in outcome.source
     outcome.check((-X,), (X * 4,))
+
+
+@pytest.mark.parametrize(
+    "branch", ["    y = torch.zeros_like(y)", "    x += 1\n    return torch.zeros_like(y)"]
+)
+def test_a_guard_against_nan_would_not_keep_it_from_the_gradient(branch):
+    source = _function(f"y = x.log()\nif torch.isnan(y).any():\n{branch}\nreturn y")
+    text, _, (reason,) = offered(
+        source, "torch.isnan(y).any()", "data-dependent branch", _leaf(X * 0 + 1), rule="FG301"
+    )
+    assert not text
+    assert "after the compiled call" in reason
