@@ -12,7 +12,6 @@ from fullgraph.compiler.lowering.cost.estimate import (
     add_costs,
     graph_cost,
     peak_memory,
-    sequence_cost,
     trace_cost,
 )
 from fullgraph.compiler.lowering.cost.joining import (
@@ -40,7 +39,6 @@ __all__ = [
     "peak_memory",
     "plan_kernels",
     "published_devices",
-    "sequence_cost",
     "trace_cost",
     "trace_operators",
 ]

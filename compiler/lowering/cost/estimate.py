@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,16 +49,6 @@ def graph_cost(module: torch.fx.GraphModule, device: Device, *, fuse: bool = Tru
     values in `meta`.
     """
     return trace_cost(trace_operators(module), device, fuse=fuse)
-
-
-def sequence_cost(
-    modules: Iterable[torch.fx.GraphModule], device: Device, *, fuse: bool = True
-) -> Cost:
-    """Return the estimated cost of running graphs one after the other, not fused with each other.
-
-    If `fuse` is False, each operator within a graph is one kernel, too, as in eager.
-    """
-    return add_costs([graph_cost(module, device, fuse=fuse) for module in modules])
 
 
 def trace_cost(trace: OperatorTrace, device: Device, *, fuse: bool = True) -> Cost:

@@ -136,11 +136,9 @@ def _is_inlined(loop: _Loop, consumers: list[Operation], outputs: Collection[int
     `consumers` are the operators that read its result, `outputs` the values that the graph returns.
     """
     operation = loop.operation
-    if operation.kind != "pointwise" or len(operation.writes) != 1 or not consumers:
+    if operation.kind != "pointwise" or operation.is_stored or len(operation.writes) != 1:
         return False
-    if operation.is_stored:
-        return False
-    if operation.writes[0] in outputs:
+    if not consumers or operation.writes[0] in outputs:
         return False
     if any(consumer.kind in ("extern", "scatter") for consumer in consumers):
         return False

@@ -190,15 +190,21 @@ def _mutated_operands(
     """Return the operands that the operator writes to, by its schema."""
     if isinstance(operator, str) or not operator._schema.is_mutable:
         return []
-    named = zip(operator._schema.arguments, args, strict=False)
-    given = [(argument, value) for argument, value in named]
-    given += [(a, kwargs[a.name]) for a in operator._schema.arguments if a.name in kwargs]
     return [
         tensor
-        for argument, value in given
+        for argument, value in _arguments_of(operator, args, kwargs)
         if argument.alias_info is not None and argument.alias_info.is_write
         for tensor in tensors_in(value)
     ]
+
+
+def _arguments_of(
+    operator: Operator, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> list[tuple[torch.Argument, object]]:
+    """Return the arguments of a call that are given, with their values."""
+    arguments = operator._schema.arguments
+    found = list(zip(arguments, args, strict=False))
+    return found + [(one, kwargs[one.name]) for one in arguments if one.name in kwargs]
 
 
 def _space_of(
@@ -229,13 +235,11 @@ def _reduced_dims(
     operator: Operator, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> tuple[int, ...]:
     """Return the dims that a reduction reduces, from its `dim` argument; () means all of them."""
-    for position, argument in enumerate(operator._schema.arguments):
-        if argument.name in ("dim", "dims"):
-            value = args[position] if position < len(args) else kwargs.get(argument.name)
-            if isinstance(value, int):
-                return (value,)
-            return tuple(value) if isinstance(value, list | tuple) else ()
-    return ()
+    given = _arguments_of(operator, args, kwargs)
+    value = next((value for one, value in given if one.name in ("dim", "dims")), None)
+    if isinstance(value, int):
+        return (value,)
+    return tuple(value) if isinstance(value, list | tuple) else ()
 
 
 def _count_flops(

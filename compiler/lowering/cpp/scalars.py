@@ -28,7 +28,6 @@ CPP_INDEX = IndexSyntax(
 )
 """Index arithmetic of type int64_t."""
 _BUILTIN = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt"}
-_INTEGER_SAME = ("floor", "ceil", "trunc", "round")
 
 
 def compute_type(dtype: torch.dtype) -> str:

@@ -216,58 +216,42 @@ static double gamma_part(double a, double x, bool is_upper) {
 static double igamma(double a, double x) { return gamma_part(a, x, false); }
 static double igammac(double a, double x) { return gamma_part(a, x, true); }
 
-// Orthogonal polynomials by their recurrences: p(k + 1) = (a x + b) p(k) - c p(k - 1).
-template <typename T> INLINE T chebyshev(T x, T degree, T first) {
+// Orthogonal polynomials by their recurrences: `next(k, p(k), p(k - 1))` is p(k + 1).
+template <typename T, typename F> INLINE T recurrence(T degree, T first, F next) {
   int64_t n = (int64_t)degree;
   if (n < 0) return 0;
   T before = 1, p = first;
   for (int64_t k = 1; k < n && p == p; ++k) {
-    T next = (x + x) * p - before;
+    T after = next(k, p, before);
     before = p;
-    p = next;
+    p = after;
   }
   return n == 0 ? 1 : p;
+}
+template <typename T> INLINE T chebyshev(T x, T n, T first) {
+  return recurrence(n, first, [=](int64_t, T p, T before) { return (x + x) * p - before; });
 }
 template <typename T> T chebyshev_polynomial_t(T x, T n) { return chebyshev(x, n, x); }
 template <typename T> T chebyshev_polynomial_u(T x, T n) { return chebyshev(x, n, x + x); }
 template <typename T> T chebyshev_polynomial_v(T x, T n) { return chebyshev(x, n, x + x - 1); }
 template <typename T> T chebyshev_polynomial_w(T x, T n) { return chebyshev(x, n, x + x + 1); }
-template <typename T> T hermite(T x, T degree, T scale) {
-  int64_t n = (int64_t)degree;
-  if (n < 0) return 0;
-  if (n > (sizeof(T) == 4 ? 128 : 512)) return (T)NAN_;
-  T before = 1, p = scale * x;
-  for (int64_t k = 1; k < n; ++k) {
-    T next = scale * (x * p - k * before);
-    before = p;
-    p = next;
-  }
-  return n == 0 ? 1 : p;
+template <typename T> INLINE T hermite(T x, T n, T scale) {
+  if ((int64_t)n > (sizeof(T) == 4 ? 128 : 512)) return (T)NAN_;
+  return recurrence(n, scale * x, [=](int64_t k, T p, T before) {
+    return scale * (x * p - k * before);
+  });
 }
 template <typename T> T hermite_polynomial_h(T x, T n) { return hermite(x, n, (T)2); }
 template <typename T> T hermite_polynomial_he(T x, T n) { return hermite(x, n, (T)1); }
-template <typename T> T laguerre_polynomial_l(T x, T degree) {
-  int64_t n = (int64_t)degree;
-  if (n < 0) return 0;
-  if (x == 0 || n == 0) return 1;
-  T before = 1, p = 1 - x;
-  for (int64_t k = 1; k < n && p == p; ++k) {
-    T next = (((k + k) + (T)1 - x) * p - k * before) / (k + 1);
-    before = p;
-    p = next;
-  }
-  return p;
+template <typename T> T laguerre_polynomial_l(T x, T n) {
+  return recurrence(n, 1 - x, [=](int64_t k, T p, T before) {
+    return (((k + k) + (T)1 - x) * p - k * before) / (k + 1);
+  });
 }
-template <typename T> T legendre_polynomial_p(T x, T degree) {
-  int64_t n = (int64_t)degree;
-  if (n < 0) return 0;
-  T before = 1, p = x;
-  for (int64_t k = 1; k < n && p == p; ++k) {
-    T next = ((k + k + 1) * x * p - k * before) / (k + 1);
-    before = p;
-    p = next;
-  }
-  return n == 0 ? 1 : p;
+template <typename T> T legendre_polynomial_p(T x, T n) {
+  return recurrence(n, x, [=](int64_t k, T p, T before) {
+    return ((k + k + 1) * x * p - k * before) / (k + 1);
+  });
 }
 
 INLINE int64_t gcd(int64_t a, int64_t b) {

@@ -31,7 +31,7 @@ def make_kernel(loop: Loop) -> Kernel:
     """Return a kernel of one loop."""
     if loop.scan:
         return _make_scan(loop, loop.scan.dim)
-    mapping = dict(_named(variables_of(loop.sizes), variables_of(loop.sizes, "o")))
+    mapping = _named(variables_of(loop.sizes), variables_of(loop.sizes, "o"))
     phase: Phase = "reduction" if loop.reduction else "outer"
     return Kernel(loop.sizes, loop.reduced, (Member(loop, phase, mapping),))
 
@@ -41,13 +41,26 @@ def _make_scan(loop: Loop, dim: int) -> Kernel:
     outer = (*loop.sizes[:dim], *loop.sizes[dim + 1 :])
     index = list(variables_of(outer, "o"))
     index.insert(dim, variables_of((loop.sizes[dim],), "r")[0])
-    mapping = dict(_named(variables_of(loop.sizes), tuple(index)))
+    mapping = _named(variables_of(loop.sizes), tuple(index))
     return Kernel(outer, (loop.sizes[dim],), (Member(loop, "scan", mapping),))
 
 
-def _named(names: Sizes, values: Sizes) -> list[tuple[sympy.Symbol, sympy.Expr]]:
-    """Return pairs of variables and values, without the dims of size 1."""
-    return [(name, value) for name, value in zip(names, values, strict=True) if name != 0]
+def _named(names: Sizes, values: Sizes) -> Mapping:
+    """Return the value of each variable; a dim of size 1 has none."""
+    return {name: value for name, value in zip(names, values, strict=True) if name != 0}
+
+
+def _index_in(sizes: Sizes, loops: Sizes, prefix: str, ranges: Ranges) -> Sizes | None:
+    """Return the index into `sizes` of the element that each iteration of loops computes.
+
+    Returns None if there are not as many iterations as elements.
+    """
+    index = variables_of(loops, prefix)
+    if loops == sizes:
+        return index
+    if product(loops) != product(sizes):
+        return None
+    return unflatten_index(flatten_index(index, contiguous_strides(loops)), sizes, ranges)
 
 
 def join(kernel: Kernel, loop: Loop, sizes: dict[str, Sizes]) -> Kernel | None:
@@ -65,14 +78,11 @@ def join(kernel: Kernel, loop: Loop, sizes: dict[str, Sizes]) -> Kernel | None:
     shared = [load for load in loads if load.buffer in written]
     if any(load.indirect for load in shared):
         return None
-    if not shared:
-        joined = _join_sibling(kernel, loop)
-    else:
-        joined = None
-        for load in shared:
-            joined = _join_reader(kernel, loop, load, written[load.buffer], sizes[load.buffer])
-            if joined:
-                break
+    found = (
+        _join_reader(kernel, loop, load, written[load.buffer], sizes[load.buffer])
+        for load in shared
+    )
+    joined = next(filter(None, found), None) if shared else _join_sibling(kernel, loop)
     if joined is None or not _reads_own_elements(joined, loop, sizes):
         return None
     buffers = {name for one in joined.members for name in (one.name, *one.loop.reads)}
@@ -83,15 +93,11 @@ def _join_sibling(kernel: Kernel, loop: Loop) -> Kernel | None:
     """Join a loop that reads none of the kernel's results: equal loop nests."""
     if kernel.inner != loop.reduced or bool(kernel.inner) != bool(loop.reduction):
         return None
-    mapping = dict(_named(variables_of(loop.reduced, "r"), variables_of(loop.reduced, "r")))
-    if kernel.outer == loop.sizes:
-        index = variables_of(kernel.outer, "o")
-    elif product(kernel.outer) == product(loop.sizes):
-        offset = flatten_index(variables_of(kernel.outer, "o"), contiguous_strides(kernel.outer))
-        index = unflatten_index(offset, loop.sizes, kernel.ranges)
-    else:
+    index = _index_in(loop.sizes, kernel.outer, "o", kernel.ranges)
+    if index is None:
         return None
-    mapping.update(_named(variables_of(loop.sizes), index))
+    reduced = variables_of(loop.reduced, "r")
+    mapping = _named(reduced, reduced) | _named(variables_of(loop.sizes), index)
     phase: Phase = "reduction" if loop.reduction else "outer"
     return replace(kernel, members=(*kernel.members, Member(loop, phase, mapping)))
 
@@ -132,12 +138,9 @@ def _join_reader(
         if loop.reduction and _is_serial(kernel.outer, free_sizes):
             return None
         kernel = replace(kernel, inner=free_sizes)
-    elif product(kernel.inner) != product(free_sizes):
+    index = _index_in(free_sizes, kernel.inner, "r", kernel.ranges)
+    if index is None:
         return None
-    index = variables_of(kernel.inner, "r")
-    if kernel.inner != free_sizes:
-        offset = flatten_index(index, contiguous_strides(kernel.inner))
-        index = unflatten_index(offset, free_sizes, kernel.ranges)
     mapping.update(zip(free, index, strict=True))
     return _with_member(kernel, Member(loop, "reduction" if loop.reduction else "inner", mapping))
 
@@ -146,7 +149,7 @@ def _with_member(kernel: Kernel, member: Member) -> Kernel | None:
     """Return the kernel with one more member; None if it would number positions otherwise."""
     if member.loop.reduction in ("argmax", "argmin"):
         reduced = _named(variables_of(member.loop.reduced, "r"), variables_of(kernel.inner, "r"))
-        if kernel.inner != member.loop.reduced or any(member.mapping[v] != v for v, _ in reduced):
+        if kernel.inner != member.loop.reduced or any(member.mapping[v] != v for v in reduced):
             return None
     return replace(kernel, members=(*kernel.members, member))
 
@@ -166,12 +169,9 @@ def _split_nest(kernel: Kernel, loop: Loop, read: sympy.Expr, written: sympy.Exp
     factors = _mixed_radix(written, kernel.ranges, product(kernel.outer))
     if factors is None or len(factors) != len(kernel.ranges):
         return None
-    renamed = dict(
-        [
-            *_named(variables_of(loop.sizes), variables_of(loop.sizes, "o")),
-            *_named(variables_of(loop.reduced, "r"), variables_of(loop.reduced, "r")),
-        ]
-    )
+    reduced = variables_of(loop.reduced, "r")
+    renamed = _named(variables_of(loop.sizes), variables_of(loop.sizes, "o"))
+    renamed |= _named(reduced, reduced)
     nest = Kernel(loop.sizes, loop.reduced, ())
     old = _solve(read.xreplace(renamed), factors, kernel.ranges, nest.ranges)
     members = []

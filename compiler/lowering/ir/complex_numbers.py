@@ -15,10 +15,10 @@ import sympy
 import torch
 
 from fullgraph.compiler.lowering.ir.builder import Call, broadcast_index
-from fullgraph.compiler.lowering.ir.expressions import Expression, IndexValue
+from fullgraph.compiler.lowering.ir.expressions import Expression
 from fullgraph.compiler.lowering.ir.index import loop_variable, variables_of
 from fullgraph.compiler.lowering.ir.loops import Sizes, View
-from fullgraph.compiler.lowering.ir.operators import apply, cast, constant, words
+from fullgraph.compiler.lowering.ir.operators import apply, cast, compare, constant, words
 
 PART = sympy.Symbol("part", integer=True, nonnegative=True)
 Parts = tuple[Expression, Expression | None]
@@ -86,14 +86,11 @@ def _write(call: Call, parts: Parts) -> View:
     """Add a loop that writes both parts of each element."""
     dtype = call.dtype.to_real()
     real, imaginary = (constant(0, dtype) if one is None else cast(one, dtype) for one in parts)
-    is_real = apply("eq", IndexValue(torch.int64, loop_variable("i", len(call.sizes))), _ZERO)
+    is_real = compare("eq", loop_variable("i", len(call.sizes)), sympy.Integer(0))
     body = apply("where", is_real, real, imaginary)
     sizes = (*call.sizes, sympy.Integer(2))
     strides = (*(2 * stride for stride in call.strides), sympy.Integer(1))
     return as_complex(call.builder.add_loop(call.name, sizes, body, strides=strides))
-
-
-_ZERO = IndexValue(torch.int64, sympy.Integer(0))
 
 
 def _element(call: Call, operand: object, index: Sizes) -> Parts:
@@ -110,27 +107,27 @@ def _element(call: Call, operand: object, index: Sizes) -> Parts:
     return call.element(operand, index, dtype), None
 
 
+def _elements(call: Call, *names: str) -> list[Parts]:
+    """Return both parts of an element of each named operand."""
+    index = variables_of(call.sizes)
+    return [_element(call, call[name], index) for name in names]
+
+
 def _lower_copy(call: Call) -> View:
     """Lower a conversion to a complex dtype, or to a real one, which drops the imaginary part."""
-    view = call.view("self")
     if call.dtype.is_complex:
-        return _write(call, _element(call, view, variables_of(call.sizes)))
-    real = part_of(view, 0)
+        return _write(call, *_elements(call, "self"))
+    real = part_of(call.view("self"), 0)
     return call.pointwise(lambda index: cast(real.load(index), call.dtype))
 
 
-def _lower_full(call: Call) -> View:
-    return _write(call, _element(call, call["fill_value"], variables_of(call.sizes)))
-
-
 def _lower_conjugate(call: Call) -> View:
-    real, imaginary = _element(call, call["self"], variables_of(call.sizes))
+    [(real, imaginary)] = _elements(call, "self")
     return _write(call, (real, imaginary and apply("neg", imaginary)))
 
 
 def _lower_complex(call: Call) -> View:
-    index = variables_of(call.sizes)
-    real, imaginary = (_element(call, call[name], index)[0] for name in ("real", "imag"))
+    (real, _), (imaginary, _) = _elements(call, "real", "imag")
     return _write(call, (real, imaginary))
 
 
@@ -143,42 +140,40 @@ def _combine(operator: str, first: Expression | None, second: Expression | None)
 
 
 def _lower_mul(call: Call) -> View:
-    index = variables_of(call.sizes)
-    (a, b), (c, d) = (_element(call, call[name], index) for name in ("self", "other"))
+    (a, b), (c, d) = _elements(call, "self", "other")
     real = _combine("sub", _multiply(a, c), _multiply(b, d))
     return _write(call, (real, _combine("add", _multiply(a, d), _multiply(b, c))))
 
 
 def _lower_div(call: Call) -> View:
-    index = variables_of(call.sizes)
-    (a, b), (c, d) = (_element(call, call[name], index) for name in ("self", "other"))
+    (a, b), (c, d) = _elements(call, "self", "other")
     if d is not None:
         raise NotImplementedError("a complex divisor")
     return _write(call, (apply("div", a, c), b and apply("div", b, c)))
 
 
-def _lower_abs(call: Call) -> View:
-    real, imaginary = (part_of(call.view("self"), part) for part in (0, 1))
-    return call.pointwise(lambda index: apply("hypot", real.load(index), imaginary.load(index)))
+def _of_parts(operator: str, *order: int) -> Callable[[Call], View]:
+    """Return the lowering of an operator whose real result is one of the operand's parts."""
 
+    def lower(call: Call) -> View:
+        parts = [part_of(call.view("self"), part) for part in order]
+        return call.pointwise(lambda index: apply(operator, *(one.load(index) for one in parts)))
 
-def _lower_angle(call: Call) -> View:
-    real, imaginary = (part_of(call.view("self"), part) for part in (0, 1))
-    return call.pointwise(lambda index: apply("atan2", imaginary.load(index), real.load(index)))
+    return lower
 
 
 COMPLEX: Mapping[str, Callable[[Call], View]] = MappingProxyType(
     {
         "view_as_real": lambda call: as_real(call.view("self")),
         "view_as_complex": lambda call: as_complex(call.view("self")),
-        **dict.fromkeys(("_to_copy", "convert_element_type"), _lower_copy),
-        **dict.fromkeys(("full", "scalar_tensor"), _lower_full),
-        **dict.fromkeys(("_conj", "conj_physical", "_conj_physical"), _lower_conjugate),
+        "_to_copy": _lower_copy,
+        "full": lambda call: _write(call, *_elements(call, "fill_value")),
+        **dict.fromkeys(("_conj", "conj_physical"), _lower_conjugate),
         "complex": _lower_complex,
         "mul": _lower_mul,
         "div": _lower_div,
-        "abs": _lower_abs,
-        "angle": _lower_angle,
+        "abs": _of_parts("hypot", 0, 1),
+        "angle": _of_parts("atan2", 1, 0),
     }
 )
 """How each operator with a complex operand or result is lowered, beside views and linear ones."""

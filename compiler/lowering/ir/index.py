@@ -145,7 +145,7 @@ def _match_group(
 
 def floor_div(value: sympy.Expr, divisor: sympy.Expr, ranges: Ranges) -> sympy.Expr:
     """Return `value // divisor`, simplified."""
-    quotient, rest = _divide(value, divisor, ranges)
+    quotient, rest = _divide(value, divisor)
     if _is_below(rest, divisor, ranges):
         return quotient
     common, rest = _drop_small(rest, divisor, ranges)
@@ -154,7 +154,7 @@ def floor_div(value: sympy.Expr, divisor: sympy.Expr, ranges: Ranges) -> sympy.E
 
 def modulo(value: sympy.Expr, divisor: sympy.Expr, ranges: Ranges) -> sympy.Expr:
     """Return `value % divisor`, simplified."""
-    _, rest = _divide(value, divisor, ranges)
+    _, rest = _divide(value, divisor)
     if _is_below(rest, divisor, ranges):
         return rest
     common, large = _drop_small(rest, divisor, ranges)
@@ -162,9 +162,7 @@ def modulo(value: sympy.Expr, divisor: sympy.Expr, ranges: Ranges) -> sympy.Expr
     return common * Mod(large, divisor / common) + small
 
 
-def _divide(
-    value: sympy.Expr, divisor: sympy.Expr, ranges: Ranges
-) -> tuple[sympy.Expr, sympy.Expr]:
+def _divide(value: sympy.Expr, divisor: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
     """Return a quotient and a rest of `value`: the sum of the terms that `divisor` divides."""
     quotient: list[sympy.Expr] = []
     rest: list[sympy.Expr] = []
@@ -188,7 +186,7 @@ def _drop_small(
         common = math.gcd(factor, int(divisor))
         if common == 1:
             continue
-        large, small = _divide(value, sympy.Integer(common), ranges)
+        large, small = _divide(value, sympy.Integer(common))
         if _is_below(small, sympy.Integer(common), ranges):
             return sympy.Integer(common), large
     return one, value
@@ -196,10 +194,8 @@ def _drop_small(
 
 def _is_below(value: sympy.Expr, limit: sympy.Expr, ranges: Ranges) -> bool:
     """Return whether `0 <= value < limit` for all values of the loop variables."""
-    low, high = _bounds(value, ranges)
-    if low is None or high is None:
-        return False
-    return is_nonnegative(low) and is_nonnegative(limit - 1 - high)
+    bounds = _bounds(value, ranges)
+    return bounds is not None and all(map(is_nonnegative, (bounds[0], limit - 1 - bounds[1])))
 
 
 def is_nonnegative(value: sympy.Expr) -> bool:
@@ -210,45 +206,34 @@ def is_nonnegative(value: sympy.Expr) -> bool:
     return bool(value.is_nonnegative)
 
 
-def _bounds(value: sympy.Expr, ranges: Ranges) -> tuple[sympy.Expr | None, sympy.Expr | None]:
+def _bounds(value: sympy.Expr, ranges: Ranges) -> tuple[sympy.Expr, sympy.Expr] | None:
     """Return the smallest and the largest value, as expressions of sizes; None if unknown."""
-    zero = sympy.Integer(0)
-    if isinstance(value, sympy.Symbol):
-        if value in ranges:
-            return zero, ranges[value] - 1
-        return value, value
-    if value.is_Integer:
-        return value, value
+    if value in ranges:
+        return sympy.Integer(0), ranges[value] - 1
     if isinstance(value, Mod):
-        return zero, value.args[1] - 1
+        return sympy.Integer(0), value.args[1] - 1
     if isinstance(value, FloorDiv):
-        low, high = _bounds(value.args[0], ranges)
-        if low is None or high is None:
-            return None, None
-        return FloorDiv(low, value.args[1]), FloorDiv(high, value.args[1])
+        found = _bounds(value.args[0], ranges)
+        return found and (FloorDiv(found[0], value.args[1]), FloorDiv(found[1], value.args[1]))
     if isinstance(value, sympy.Add):
         bounds = [_bounds(term, ranges) for term in value.args]
-        if any(low is None or high is None for low, high in bounds):
-            return None, None
-        return sympy.Add(*(low for low, _ in bounds)), sympy.Add(*(high for _, high in bounds))
+        known = [one for one in bounds if one is not None]
+        if len(known) < len(bounds):
+            return None
+        return sympy.Add(*(low for low, _ in known)), sympy.Add(*(high for _, high in known))
     if isinstance(value, sympy.Mul):
         factor, rest = value.as_independent(*ranges, Mod, FloorDiv)
-        low, high = (None, None) if rest == value else _bounds(rest, ranges)
-        if low is not None and high is not None:
-            if factor.is_nonnegative:
-                return factor * low, factor * high
-            if factor.is_nonpositive:
-                return factor * high, factor * low
-    if not value.free_symbols & set(ranges):
-        return value, value
-    return None, None
+        found = None if rest == value else _bounds(rest, ranges)
+        if found and factor.is_nonnegative:
+            return factor * found[0], factor * found[1]
+        if found and factor.is_nonpositive:
+            return factor * found[1], factor * found[0]
+    return None if value.free_symbols & set(ranges) else (value, value)
 
 
 def simplify(value: sympy.Expr, ranges: Ranges) -> sympy.Expr:
     """Return an equal expression in which quotients and remainders are simplified by the ranges."""
-    if value.has(FloorDiv, Mod):
-        value = _simplify_parts(value, ranges)
-    return value
+    return _simplify_parts(value, ranges) if value.has(FloorDiv, Mod) else value
 
 
 def _simplify_parts(value: sympy.Expr, ranges: Ranges) -> sympy.Expr:
@@ -269,27 +254,15 @@ def _recombine(value: sympy.Expr) -> sympy.Expr:
     value = sympy.expand(value)
     while True:
         terms = list(sympy.Add.make_args(value))
-        parts = [(term, *_factor_of(term, Mod)) for term in terms if term.has(Mod)]
-        for term, factor, found in parts:
-            if found is None:
+        for term in terms:
+            calls = [one for one in sympy.Mul.make_args(term) if isinstance(one, Mod)]
+            if len(calls) != 1:
                 continue
-            number, divisor = found.args
-            quotient = floor_div(number, divisor, {})
-            other = sympy.expand(factor * divisor * quotient)
-            missing = set(sympy.Add.make_args(other)) - set(terms)
-            if not missing:
+            factor = sympy.Mul(*(one for one in sympy.Mul.make_args(term) if one is not calls[0]))
+            number, divisor = calls[0].args
+            other = sympy.expand(factor * divisor * floor_div(number, divisor, {}))
+            if not set(sympy.Add.make_args(other)) - set(terms):
                 value = sympy.expand(value - term - other + factor * number)
                 break
         else:
             return value
-
-
-def _factor_of(
-    term: sympy.Expr, function: type[sympy.Function]
-) -> tuple[sympy.Expr, sympy.Expr | None]:
-    """Return (c, f) if the term is c·f, where f is a call of `function`; f is None otherwise."""
-    factors = sympy.Mul.make_args(term)
-    found = [one for one in factors if isinstance(one, function)]
-    if len(found) != 1:
-        return term, None
-    return sympy.Mul(*(one for one in factors if one is not found[0])), found[0]

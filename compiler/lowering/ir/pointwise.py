@@ -141,7 +141,8 @@ def _lower_relu(call: Call) -> View:
 
 
 def _lower_copy(call: Call) -> View:
-    return call.pointwise(lambda index: call.element(call["self"], index, call.view("self").dtype))
+    view = next(iter(call.arguments.values()))
+    return call.pointwise(lambda index: call.element(view, index, view.dtype))
 
 
 def _lower_full(call: Call) -> View:

@@ -36,7 +36,7 @@ from fullgraph.compiler.lowering.ir.scatters import SCATTERS
 from fullgraph.compiler.lowering.ir.special import SPECIAL_FUNCTIONS
 from fullgraph.compiler.lowering.ir.views import VIEWS
 from fullgraph.compiler.lowering.prims import canonical_kind, extern_operators, extern_reason
-from fullgraph.compiler.private import expression_of
+from fullgraph.compiler.private import expression_of, tensors_in
 
 GENERATED = {
     **VIEWS,
@@ -59,8 +59,6 @@ COMPLEX_DTYPES = frozenset((torch.complex64, torch.complex128))
 """Dtypes of two numbers, on which loops compute one by one."""
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
-_PRIM_NAMES = {"inp": "self", "a": "self", "dims": "dim"}
-"""Names of arguments that torch's prims have, and those that ATen's operators have for them."""
 
 
 def trace_loops(module: torch.fx.GraphModule) -> LoopGraph:
@@ -191,7 +189,7 @@ class _Tracer:
             "prims",
         ):
             raise _refuse(node, _shown(node), "is no ATen operator")
-        tensors = [one for one in _tensors_in(result) if one is not None]
+        tensors = tensors_in(result)
         for tensor in tensors:
             self._check_tensor(node, tensor)
         name = operator_name(node.target)
@@ -229,13 +227,9 @@ class _Tracer:
         name = operator_name(node.target)
         if name not in ("_assert_scalar", "_assert_async"):
             return
-        condition = self._value(node.args[0])
+        condition = self._output(node.args[0])
+        assert condition is not None
         message = str(node.args[1]) if len(node.args) > 1 else "an assertion does not hold"
-        if isinstance(condition, View):
-            condition = self._with_strides(condition)
-        elif not isinstance(condition, sympy.Basic):
-            condition = sympy.sympify(condition)
-        assert isinstance(condition, View | sympy.Basic)
         self._assertions.append(Assertion(condition, message))
 
     def _with_effects(self, node: torch.fx.Node) -> tuple[object, None]:
@@ -255,10 +249,9 @@ class _Tracer:
         results: tuple[str | None, ...],
         scalar: sympy.Symbol | None = None,
     ) -> None:
-        operands = tuple(self._operands([self._value(one) for one in args]))
-        kwargs = self._operands([self._value(value) for value in node.kwargs.values()])
-        pairs = tuple(zip(node.kwargs, kwargs, strict=True))
-        extern = Extern(node.name, target, operands, pairs, results, scalar)
+        operands = tuple(self._operand(self._value(one)) for one in args)
+        kwargs = tuple((key, self._operand(self._value(one))) for key, one in node.kwargs.items())
+        extern = Extern(node.name, target, operands, kwargs, results, scalar)
         self._builder.steps.append(extern)
 
     def _arguments(self, node: torch.fx.Node) -> dict[str, object]:
@@ -267,15 +260,12 @@ class _Tracer:
         assert isinstance(target, torch._ops.OpOverload)
         found: dict[str, object] = {}
         for position, argument in enumerate(target._schema.arguments):
-            name = _PRIM_NAMES.get(argument.name, argument.name)
-            if target.namespace != "prims":
-                name = argument.name
             if position < len(node.args):
-                found[name] = self._value(node.args[position])
+                found[argument.name] = self._value(node.args[position])
             elif argument.name in node.kwargs:
-                found[name] = self._value(node.kwargs[argument.name])
+                found[argument.name] = self._value(node.kwargs[argument.name])
             elif argument.has_default_value():
-                found[name] = argument.default_value
+                found[argument.name] = argument.default_value
         return found
 
     def _extern(self, node: torch.fx.Node) -> object:
@@ -294,29 +284,22 @@ class _Tracer:
         self._add_extern(node, node.target, node.args, results)
         return views[0] if is_single else tuple(views)
 
-    def _operands(self, values: list[object]) -> list[object]:
-        """Return arguments of an extern call; a view that strides cannot express is copied."""
-        found: list[object] = []
-        for value in values:
-            if isinstance(value, list):
-                found.append(self._operands(value))
-            else:
-                found.append(self._with_strides(value) if isinstance(value, View) else value)
-        return found
+    def _operand(self, value: object) -> object:
+        """Return an argument of an extern call; a view that strides cannot express is copied."""
+        if isinstance(value, list):
+            return [self._operand(one) for one in value]
+        return self._with_strides(value) if isinstance(value, View) else value
 
     def _with_strides(self, view: View) -> View:
-        buffer = self._builder.buffers[view.buffer]
-        if view.dtype.is_complex:
-            real = as_real(view)
-            found = strides_of(real, buffer)
-            if found and found[0][-1] == 1 and (found[1] / 2).is_integer:
-                return view
-            body = real.load(variables_of(real.sizes))
-            return as_complex(self._builder.add_loop(f"{view.buffer}_copy", real.sizes, body))
-        if strides_of(view, buffer) is not None:
+        """Return a view that strides can express: the view itself, or a copy."""
+        is_complex = view.dtype.is_complex
+        real = as_real(view) if is_complex else view
+        found = strides_of(real, self._builder.buffers[view.buffer])
+        if found and (not is_complex or (found[0][-1] == 1 and (found[1] / 2).is_integer)):
             return view
-        body = view.load(variables_of(view.sizes))
-        return self._builder.add_loop(f"{view.buffer}_copy", view.sizes, body)
+        body = real.load(variables_of(real.sizes))
+        copy = self._builder.add_loop(f"{view.buffer}_copy", real.sizes, body)
+        return as_complex(copy) if is_complex else copy
 
     def _update(self, node: torch.fx.Node) -> View:
         """Record an update of an input at the end of the graph."""
@@ -334,25 +317,10 @@ class _Tracer:
         return target
 
     def _output(self, value: object) -> Output:
-        if isinstance(value, torch.fx.Node):
-            found = self._values[value]
-            if isinstance(found, View):
-                return self._output_view(value, found)
-            assert isinstance(found, sympy.Basic)
-            return found
-        return None if value is None else sympy.sympify(value)
-
-    def _output_view(self, node: torch.fx.Node, view: View) -> View:
-        """Return a view that strides can express, for an output."""
-        return self._with_strides(view)
-
-
-def _tensors_in(value: object) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in _tensors_in(item)]
-    return []
+        found = self._value(value)
+        if isinstance(found, View):
+            return self._with_strides(found)
+        return None if found is None else sympy.sympify(found)
 
 
 def _shown(node: torch.fx.Node) -> str:

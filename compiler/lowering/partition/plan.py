@@ -8,7 +8,8 @@ sink. So each cut leaves the backward with all that it needs, from saved values 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -87,10 +88,14 @@ def plan_partition(
             return plan
     cheap, every = _may_repeat(joint, "min_cut"), _may_repeat(joint, "recompute_all")
     costly = sorted((n for n in every if n not in cheap), key=bytes_of, reverse=True)
-    plan = _first_within(
-        lambda count: _cut(joint, "recompute_all", {*cheap, *costly[:count]}),
-        len(costly),
-        memory_budget,
+
+    def repeat(count: int) -> PartitionPlan:
+        """Return the plan that may repeat the first `count` costly nodes."""
+        return _cut(joint, "recompute_all", {*cheap, *costly[:count]})
+
+    counts = range(len(costly))
+    plan = repeat(
+        bisect_left(counts, True, key=lambda count: repeat(count).saved_bytes <= memory_budget)
     )
     if plan.saved_bytes > memory_budget:
         raise FullgraphError(
@@ -98,19 +103,6 @@ def plan_partition(
             f"{memory_budget}: raise `memory_budget`, or give smaller inputs."
         )
     return plan
-
-
-def _first_within(make: Callable[[int], PartitionPlan], most: int, budget: int) -> PartitionPlan:
-    """Return the plan of the smallest count within the budget; that of `most` if none is."""
-    low, high, best = 0, most, make(most)
-    while low < high:
-        middle = (low + high) // 2
-        plan = make(middle)
-        if plan.saved_bytes <= budget:
-            high, best = middle, plan
-        else:
-            low = middle + 1
-    return best
 
 
 def _may_repeat(joint: JointGraph, policy: Policy) -> set[Node]:
