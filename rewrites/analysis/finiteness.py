@@ -17,6 +17,7 @@ from fullgraph.rewrites.analysis.classes import (
     default_value,
     method_of_class,
 )
+from fullgraph.rewrites.analysis.definitions import find_definitions
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.operation import Operation, operation_of
@@ -157,6 +158,8 @@ def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
     name, operands, node = found.name, found.operands, found.node
     assert isinstance(node, cst.BaseExpression)
     known = _AT_ONE | _AT_ZERO | _NOWHERE
+    if name in _DIVISIONS | known - RAISING and has_no_gradient(site, node):
+        return
     if (
         name in known - RAISING - INDEXING
         and isinstance(node, cst.Call)
@@ -173,6 +176,64 @@ def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
         neutral = NeutralValue.ONE if name in _AT_ONE else NeutralValue.ZERO
         operand = operands[0] if operands else node
         yield Hazard(node, operand, None if name in _NOWHERE else neutral)
+
+
+def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 4) -> bool:
+    """Return whether the source shows that no gradient flows through an expression.
+
+    It is computed from `x.detach()` alone, or under `torch.no_grad()`. At most `depth` expressions
+    and definitions are followed.
+    """
+    if depth == 0 or node not in site.document.parents:
+        return False
+    if _is_without_gradients(site, node):
+        return True
+    match node:
+        case cst.Integer() | cst.Float():
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name("detach")), args=[]):
+            return True
+        case cst.Name():
+            known = find_definitions(site.document, node)
+            found = known.reaching.get(node, frozenset()) if known is not None else frozenset()
+            values = [_value_assigned(site, binding) for binding in found]
+            return bool(values) and all(
+                value is not None and has_no_gradient(site, value, depth - 1) for value in values
+            )
+    made = operation_of(site, node)
+    if made is None or made.in_place or not made.operands:
+        return False
+    operands = (*made.operands, *made.keywords.values())
+    return all(
+        has_no_gradient(site, one, depth - 1) or is_tensor(site, one) is False for one in operands
+    )
+
+
+def _is_without_gradients(site: Site, node: cst.CSTNode) -> bool:
+    """Return whether code runs under `torch.no_grad()` or `torch.inference_mode()`."""
+    for outer in site.document.ancestors(node):
+        match outer:
+            case cst.With(items=[cst.WithItem(item=cst.Call() as call)]):
+                name = site.callee_name(call)
+                if name in ("torch.no_grad", "torch.inference_mode") and not call.args:
+                    return True
+                if name.endswith("grad") or name.endswith("grad_enabled"):
+                    return False
+            case cst.FunctionDef(decorators=decorators):
+                names = [site.document.code(one.decorator) for one in decorators]
+                return any(one in ("torch.no_grad()", "torch.inference_mode()") for one in names)
+            case cst.Lambda():
+                return False
+    return False
+
+
+def _value_assigned(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the value of the assignment `binding = value`; None for other bindings."""
+    target = site.document.parents.get(binding)
+    assign = site.document.parents.get(target) if target is not None else None
+    if isinstance(target, cst.AssignTarget) and isinstance(assign, cst.Assign):
+        return assign.value if len(assign.targets) == 1 else None
+    return None
 
 
 def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:

@@ -79,7 +79,7 @@ def change_buffers(program: Program, factor: float, summand: float) -> None:
     """Change every buffer b of the program's module to factor * b + summand.
 
     A bool becomes whether that is not zero. Of whole numbers, which may be indices, only a single
-    one is increased, by one, and none becomes negative.
+    one on the CPU is increased, and none becomes negative.
     """
     for buffer in program.module.buffers() if program.module is not None else ():
         with torch.no_grad():
@@ -88,7 +88,8 @@ def change_buffers(program: Program, factor: float, summand: float) -> None:
             elif buffer.dtype is torch.bool:
                 buffer.copy_(buffer * factor + summand != 0)
             elif not buffer.is_complex() and factor >= 0:
-                buffer.mul_(int(factor)).add_(int(summand != 0 and buffer.numel() == 1))
+                single = buffer.numel() == 1 and buffer.device.type == "cpu"
+                buffer.mul_(int(factor)).add_(int(summand) if single else 0)
 
 
 def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:

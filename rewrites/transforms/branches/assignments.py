@@ -20,6 +20,7 @@ from fullgraph.rewrites.analysis import (
     walk,
 )
 from fullgraph.rewrites.source import build_statement, dotted_name, parenthesize, replace_nodes
+from fullgraph.rewrites.transforms.branches.own_tensors import updates_own_tensor
 
 RETURN = "return"
 """Key of the function's result among the values that a branch assigns."""
@@ -109,6 +110,18 @@ def _add_small_statement(
             made.values[f"{name}{APPEND}"] = value
         case cst.Return():
             made.values[RETURN] = _fill_in_values(site, made, small.value or cst.Name("None"))
+        case cst.Assign() if own := updates_own_tensor(site, small, made.local_lines):
+            if names_read(*made.values.values()) & set(names_bound(*made.local_lines)):
+                raise NotApplicable(f"the branch uses `{own}` before it changes it in place")
+            _add_local_line(made, line, small)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))]) if (
+            not isinstance(small.value, cst.Tuple)
+            and all(isinstance(one.value, cst.Name) for one in elements)
+            and not read_later.intersection(names_bound(small))
+        ):
+            if shared := set(names_bound(small)) & names_read(*made.values.values()):
+                raise NotApplicable(f"the branch assigns to `{min(shared)}` twice")
+            _add_local_line(made, line, small)
         case cst.Assign(targets=[target]):
             _add_assignment(site, made, line, target.target, small.value, read_later)
         case cst.AnnAssign(value=cst.BaseExpression() as value):
@@ -123,6 +136,19 @@ def _add_small_statement(
             made.values[dotted_name(small.target)] = _fill_in_values(site, made, value)
         case _:
             raise NotApplicable(f"`{site.document.code(small)}` in the branch is no assignment")
+
+
+def _add_local_line(
+    made: BranchValues, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement
+) -> None:
+    """Add a statement that runs unconditionally.
+
+    Raises NotApplicable if it reads what the branch assigned, which has no name until its end.
+    """
+    if known := names_read(small) & made.values.keys():
+        raise NotApplicable(f"the branch uses `{min(known)}`, which it has just assigned")
+    whole = len(line.body) == 1
+    made.local_lines.append(line if whole else cst.SimpleStatementLine([small]))
 
 
 def _appended_list(site: Site, call: cst.Call) -> str:

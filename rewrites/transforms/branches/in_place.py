@@ -10,6 +10,7 @@ from fullgraph.rewrites.analysis import ELEMENTWISE, IN_PLACE, NotApplicable, Si
 from fullgraph.rewrites.source import build_expression, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
 from fullgraph.rewrites.transforms.branches.choice import Choice, mask_of_any
+from fullgraph.rewrites.transforms.branches.own_tensors import updates_own_tensor
 
 _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "0",
@@ -46,11 +47,18 @@ def is_update(site: Site, node: cst.CSTNode) -> bool:
     )
 
 
-def changes_tensors(site: Site, *branches: Sequence[cst.CSTNode]) -> bool:
-    """Return whether branches update tensors in place; False if they have nested blocks."""
+def changes_tensors(
+    site: Site, *branches: Sequence[cst.CSTNode], read_later: Collection[str] = ()
+) -> bool:
+    """Return whether branches update tensors in place; False if they have nested blocks.
+
+    Tensors that a branch makes itself do not count unless their names are in `read_later`.
+    """
     lines = [line for branch in branches for line in branch]
     return all(isinstance(line, cst.SimpleStatementLine) for line in lines) and any(
-        is_update(site, small) for small in _small_statements(lines)
+        is_update(site, small) and updates_own_tensor(site, small, branch) in ("", *read_later)
+        for branch in branches
+        for small in _small_statements(branch)
     )
 
 

@@ -99,10 +99,10 @@ class WhereWriter:
         one, other = order_branches(condition, branches.one, branches.other)
         if self.site.document.function(node) is None:
             raise NotApplicable("it stands outside of functions")
-        if changes_tensors(self.site, one, other):
+        read_later = frozenset((*branches.written(self.site), RETURN))
+        if changes_tensors(self.site, one, other, read_later=read_later):
             lines = self._merge_updates(branches, condition)
         else:
-            read_later = frozenset((*branches.written(self.site), RETURN))
             tests, output = [*self.tests], [*self.output]
             arms = [self._values_of_branch(body, read_later) for body in (one, other)]
             if shared := _shared_names(condition.tensor, *arms):  # written in place of their uses
@@ -216,7 +216,13 @@ class WhereWriter:
 
         Raises NotApplicable if it has side effects.
         """
-        choice.require_pure(line)
+        match line:  # the only items that local lines assign are of tensors that the branch made
+            case cst.SimpleStatementLine(
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as item)]) as one]
+            ):
+                choice.require_pure(one.value, *item.slice)
+            case _:
+                choice.require_pure(line)
         edits = choice.make_finite_edits(line, when)
         return replace_nodes(line, edits) if edits else line
 

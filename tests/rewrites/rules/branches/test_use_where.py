@@ -64,6 +64,22 @@ def test_a_count_beside_an_early_return_is_not_lost():
 
 FIXED = [
     (
+        "k = x.detach()\nif x.sum() > 0:\n    a, b = k.sort()\n    c = a * 2\n"
+        "    c[1:] = c[1:] - b[:-1]\n    x = x * c\nreturn x",
+        "k = x.detach()\na, b = k.sort()\nc = a * 2\nc[1:] = c[1:] - b[:-1]\n"
+        "x = torch.where(x.sum() > 0, x * c, x)\nreturn x",
+    ),
+    (
+        "k = x.detach()\nif x.sum() > 0:\n    x = x * (k.abs().std() / 2)\nreturn x",
+        "k = x.detach()\nx = torch.where(x.sum() > 0, x * (k.abs().std() / 2), x)\nreturn x",
+    ),
+    (
+        "with torch.no_grad():\n    k = x * 1\n    if k.sum() > 0:\n        k = k.pow(0.5)\n"
+        "return x * k",
+        "with torch.no_grad():\n    k = x * 1\n"
+        "    k = torch.where(k.sum() > 0, k.pow(0.5), k)\nreturn x * k",
+    ),
+    (
         "if  x.sum( ) > 0 :  # up\n    y = x*2\nelse:\n    # down\n    y = x - 1\nreturn y",
         "# up\n# down\ny = torch.where(x.sum( ) > 0, x*2, x - 1)\nreturn y",
     ),
