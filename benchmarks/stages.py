@@ -47,7 +47,7 @@ class StageTimes:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        self._samples: list[tuple[float, float, str]] = []
+        self._samples: list[tuple[float, float, float, str]] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._stages: dict[str, str] = {}
@@ -64,11 +64,13 @@ class StageTimes:
     def _sample(self) -> None:
         main = threading.main_thread().ident
         assert main is not None
-        before = time.time()
+        clock = time.pthread_getcpuclockid(main)
+        before, cpu_before = time.time(), time.clock_gettime(clock)
         while not self._ended.wait(INTERVAL):
-            stage, now = self._stage_of(sys._current_frames()[main]), time.time()
-            self._samples.append((before, now, stage))
-            before = now
+            stage = self._stage_of(sys._current_frames()[main])
+            now, cpu = time.time(), time.clock_gettime(clock)
+            self._samples.append((before, now, cpu - cpu_before, stage))
+            before, cpu_before = now, cpu
 
     def _stage_of(self, frame: Any) -> str:
         """Return the stage of the innermost frame that has one; an import counts from any."""
@@ -85,15 +87,17 @@ class StageTimes:
             frame = frame.f_back
         return found or "Dynamo"
 
-    def seconds(self) -> dict[str, float]:
-        """Return the seconds of each stage, and the builds' seconds of CPU as "compiler CPU"."""
+    def seconds(self) -> dict[str, dict[str, float]]:
+        """Return the seconds of each stage: "wall" time, and "cpu" of this thread and of builds."""
         builds = _read_log(self._log)[self._before :]
-        totals = dict.fromkeys(STAGES, 0.0)
-        for begin, end, stage in self._samples:
+        wall, cpu = dict.fromkeys(STAGES, 0.0), dict.fromkeys(STAGES, 0.0)
+        for begin, end, used, stage in self._samples:
             built = sum(max(0.0, min(end, b) - max(begin, a)) for a, b in _join(builds))
-            totals["compiler"] += built
-            totals[stage] += end - begin - built
-        return {**totals, "compiler CPU": sum(cpu for _, _, cpu in builds)}
+            wall["compiler"] += built
+            wall[stage] += end - begin - built
+            cpu[stage] += used
+        cpu["compiler"] = sum(used for _, _, used in builds)
+        return {"wall": wall, "cpu": cpu}
 
 
 def _read_log(log: Path) -> list[tuple[float, float, float]]:

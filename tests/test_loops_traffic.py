@@ -55,5 +55,6 @@ def test_builds_are_taken_out_of_the_stage_that_waits_for_them(tmp_path: Path):
         time.sleep(0.2)
         log.write_text(f"{begin} {time.time()} 0.07 0.01\n")
     seconds = stages.seconds()
-    assert seconds["compiler"] > 0 and seconds["compiler CPU"] == pytest.approx(0.08)
-    assert seconds["own Python"] == 0
+    assert seconds["wall"]["compiler"] > 0
+    assert seconds["cpu"]["compiler"] == pytest.approx(0.08)
+    assert seconds["wall"]["own Python"] == 0

@@ -6,13 +6,13 @@
 
 Each cell is a process of its own. *Cold* is the time from `torch.compile` to the end of the first
 call (with the backward, in training) minus that of a later call, with empty caches and nothing of
-the backend imported; *warm* the same in a second process, with the caches that the first one left;
-*steady* the shortest of later calls, in CPU time on one thread. *Cold* and *warm* are also given
-in seconds by stage: imports, Dynamo (and the first run), AOTAutograd, the backend's own Python, and
-the processes of the C++ compiler, with their CPU time in brackets. *Generated* is the share of the
-graphs' computing nodes that run in generated kernels; the rest are calls of extern operators.
-*Error* is the largest difference from eager, over outputs and gradients, in parts of the largest
-element of each tensor (at least 0.001). Cells are added to
+the backend imported; *warm* the same in a second process, with the caches that the first one left
+(aot_eager leaves none); *steady* the shortest of later calls, in CPU time on one thread. *Cold* and
+*warm* are also given by stage, in seconds with CPU time in brackets: imports, Dynamo (and the first
+run), AOTAutograd, the backend's own Python, and the processes of the C++ compiler. *Generated* is
+the share of the graphs' computing nodes that run in generated kernels; the rest are calls of extern
+operators. *Error* is the largest difference from eager, over outputs and gradients, in parts of the
+largest element of each tensor (at least 0.001). Cells are added to
 benchmarks/results/loops-speed-<torch version>.jsonl as they come: an interrupted run resumes.
 """
 
@@ -164,7 +164,7 @@ def run_fresh(case: str, backend: str) -> Row:
             **log_compiler(Path(folder)),
         }
         row: Row = {}
-        for state in ("cold", "warm"):
+        for state in ("cold", "warm") if backend != "aot_eager" else ("cold",):
             command = [sys.executable, "-W", "ignore", "-m", "benchmarks.loops.speed"]
             command += ["--cell", case, backend, state, f"{folder}/builds"]
             try:
@@ -184,9 +184,12 @@ def _times(row: Row) -> list[str]:
     """Return the cells of a backend in the table of speed."""
     if "failed" in row:
         return ["–"] * 3
-    cold, warm = row["cold"], row["warm"]
-    steady = min(cold["steady"], warm["steady"])
-    return [f"{cold['time']:.1f}", f"{warm['time']:.1f}", f"{1e3 * steady:.2f}"]
+    warm = f"{row['warm']['time']:.1f}" if "warm" in row else "–"
+    return [f"{row['cold']['time']:.1f}", warm, f"{1e3 * _steady(row):.2f}"]
+
+
+def _steady(row: Row) -> float:
+    return min(one["steady"] for one in (row["cold"], row.get("warm", row["cold"])))
 
 
 def speed_table(rows: dict[str, Row], cases: Iterable[str]) -> str:
@@ -209,17 +212,17 @@ def speed_table(rows: dict[str, Row], cases: Iterable[str]) -> str:
 
 def stage_table(rows: dict[str, Row], cases: Iterable[str]) -> str:
     """Return the table of seconds by stage, of `loops` and Inductor, cold and warm."""
-    lines = [f"| program | backend | state | {' | '.join(STAGES)} (CPU) | sum |"]
+    lines = [f"| program | backend | state | {' | '.join(STAGES)} | sum |"]
     lines.append("| --- | --- | --- " + "| ---: " * (len(STAGES) + 1) + "|")
     for case in cases:
         for backend in ("loops", "inductor"):
             row = rows[f"{case}, {backend}"]
             for state in () if "failed" in row else ("cold", "warm"):
-                found = row[state]["stages"]
-                cells = [f"{found[name]:.2f}" for name in STAGES]
-                cells[-1] += f" ({found['compiler CPU']:.2f})"
-                cells.append(f"{sum(found[name] for name in STAGES):.2f}")
-                lines.append(f"| {case} | {backend} | {state} | {' | '.join(cells)} |")
+                wall, cpu = (row[state]["stages"][kind] for kind in ("wall", "cpu"))
+                pairs = [(wall[name], cpu[name]) for name in STAGES]
+                pairs.append((sum(wall.values()), sum(cpu.values())))
+                cells = " | ".join(f"{one:.2f} ({other:.2f})" for one, other in pairs)
+                lines.append(f"| {case} | {backend} | {state} | {cells} |")
     return "\n".join(lines)
 
 
@@ -232,25 +235,27 @@ def summary(rows: dict[str, Row], cases: Iterable[str]) -> str:
         if not pairs:
             continue
         parts = {
-            "cold": [(a["cold"]["time"], b["cold"]["time"]) for a, b in pairs],
-            "cold without imports": [
-                (a["cold"]["time"] - _imports(a), b["cold"]["time"] - _imports(b)) for a, b in pairs
-            ],
-            "warm": [(a["warm"]["time"], b["warm"]["time"]) for a, b in pairs],
-            "steady": [
-                tuple(min(one["cold"]["steady"], one["warm"]["steady"]) for one in pair)
-                for pair in pairs
-            ],
+            "cold": lambda row: row["cold"]["time"],
+            "cold in CPU time": lambda row: _cpu(row, "cold"),
+            "without imports": lambda row: _cpu(row, "cold", STAGES[1:]),
+            "warm": lambda row: row["warm"]["time"],
+            "warm in CPU time": lambda row: _cpu(row, "warm"),
+            "without imports, warm": lambda row: _cpu(row, "warm", STAGES[1:]),
+            "steady": _steady,
         }
-        means = {n: geometric_mean(a / b for a, b in values) for n, values in parts.items()}
+        means = {
+            name: geometric_mean(part(ours) / part(theirs) for ours, theirs in pairs)
+            for name, part in parts.items()
+            if all("warm" in row for pair in pairs for row in pair) or "warm" not in name
+        }
         told = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
         lines.append(f"loops over {other}, geometric means over {len(pairs)} cases: {told}")
     return "\n".join(lines)
 
 
-def _imports(row: Row) -> float:
-    seconds: float = row["cold"]["stages"]["imports"]
-    return seconds
+def _cpu(row: Row, state: str, stages: Iterable[str] = STAGES) -> float:
+    """Return the CPU time of stages of a first call."""
+    return sum(row[state]["stages"]["cpu"][name] for name in stages)
 
 
 def main() -> None:
