@@ -28,6 +28,8 @@ _LOCK = re.compile(r"\((R?Lock|lock|Condition|(Bounded)?Semaphore|(Simple)?Queue
 _STORAGE = "UntypedStorageVariable"
 """Dynamo's class for the result of `tensor.untyped_storage()`."""
 _OPTIMIZER = re.compile(r"torch[/\\]optim[/\\]")
+_AUTOGRAD = re.compile(r"module: torch\.autograd, qualname: (grad|backward)\b")
+"""Up to torch 2.10 these are functions that Dynamo skips."""
 _NUMPY = re.compile(r"\b(np|numpy)\.")
 _CHANGES = re.compile(r"\.(append|extend|insert|add|update|pop|remove|clear|setdefault)\(")
 """Methods that change a container."""
@@ -128,6 +130,10 @@ def _classify_call(brk: Break, expression: str, category: C, function: KnownFunc
         return C.TORCHSCRIPT
     if _STORAGE in brk.context:
         return C.INTROSPECTION
+    if "__build_class__" in brk.context:
+        return C.CLASS
+    if _AUTOGRAD.search(brk.context):
+        return C.AUTOGRAD
     if "(Generator)" in brk.context and "generator=" in expression.replace(" ", ""):
         return C.RNG_STATE
     if "site-packages/numpy/" in brk.context or _NUMPY.search(expression):
@@ -196,7 +202,9 @@ def _classify_builtin(brk: Break, expression: str, statement: str) -> C:
     """Return the category of a Python builtin that Dynamo does not trace."""
     name = named_in_context(brk.context)
     if "NumpyNdarrayVariable" in brk.context:
-        return C.NUMPY_LOOP
+        return C.NUMPY_SCALAR if name in ("int", "float", "bool") else C.NUMPY_LOOP
+    if "DataPtrVariable" in brk.context:
+        return C.INTROSPECTION
     if name in ("range", "int", "float", "bool", "sorted", "slice", "round") and re.search(
         r"Tensor|SymNode", brk.context
     ):
@@ -224,7 +232,12 @@ def _classify_explicit_break(brk: Break, expression: str, statement: str) -> C:
 
 
 def _classify_fake_tensor(brk: Break, expression: str, statement: str) -> C:
-    return C.NESTED if "nested_tensor" in brk.context else C.FAKE
+    return C.NESTED if re.search("nested_?tensor", brk.context, re.IGNORECASE) else C.FAKE
+
+
+def _classify_iterator(brk: Break, expression: str, statement: str) -> C:
+    """Return the category of an iterator or of values that cannot be unpacked."""
+    return C.SAVED_VARIABLES if "saved_variables" in statement else C.ITERATOR
 
 
 def _classify_exception(brk: Break, expression: str, statement: str) -> C:
@@ -247,6 +260,7 @@ _REFINE = {
     C.EXCEPTION: _classify_exception,
     C.EXPLICIT: _classify_explicit_break,
     C.FAKE: _classify_fake_tensor,
+    C.ITERATOR: _classify_iterator,
 }
 
 

@@ -39,6 +39,7 @@ _CALLED: tuple[tuple[str, C, str], ...] = (
     ("torch.random.*", C.RNG_STATE, "it reads or sets the state of torch's random generator"),
     ("torch*.*rng_state*", C.RNG_STATE, "it reads or sets the state of a random generator"),
     ("torch.*seed*", C.RNG_STATE, "it sets the state of torch's random generator"),
+    ("torch.Generator", C.RNG_STATE, "it makes a random generator outside the graph"),
     ("Generator.*seed*", C.RNG_STATE, "it reads or sets the state of a random generator"),
     ("Generator.*state*", C.RNG_STATE, "it reads or sets the state of a random generator"),
     ("*random.*seed", C.RNG_STATE, "it sets the state of a random generator"),

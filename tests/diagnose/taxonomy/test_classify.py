@@ -167,3 +167,51 @@ def test_a_type_of_no_meaning_is_other_and_quoted() -> None:
     assert diagnose(brk, expression="").category == "other"
     diagnosis = diagnose(brk, expression="f(x)")
     assert diagnosis.sentence == "`f(x)` cannot be traced: Dynamo met a thing."
+
+
+@pytest.mark.parametrize(
+    ("gb_type", "context", "expression", "category"),
+    [
+        (
+            "Attempted to call function marked as skipped",
+            "module: <unknown module>, qualname: Generator.__new__, skip reason: <missing reason>",
+            "torch.Generator()",
+            "random generator state",
+        ),
+        (
+            "Attempted to call function marked as skipped",
+            "module: torch.autograd, qualname: grad, skip reason: <missing reason>",
+            "grad(y, x)",
+            "autograd call",
+        ),
+        (
+            "Attempted to call function marked as skipped",
+            "module: builtins, qualname: __build_class__, skip reason: <missing reason>",
+            "class Point:\n    value = 1",
+            "class definition",
+        ),
+        (
+            "Operator does not support running with fake tensors",
+            "unsupported operator: torch.compile does not support strided NestedTensor",
+            "torch.nested.nested_tensor([x, x])",
+            "nested tensor",
+        ),
+        (
+            "Failed to trace builtin operator",
+            "builtin bool [<class 'torch._dynamo.variables.tensor.NumpyNdarrayVariable'>] False",
+            "bool(np.prod(x.shape) > 1)",
+            "NumPy scalar",
+        ),
+        (
+            "Failed to trace builtin operator",
+            "builtin mod [<class 'torch._dynamo.variables.tensor.DataPtrVariable'>] False",
+            "x.data_ptr() % 16",
+            "introspection",
+        ),
+    ],
+)
+def test_breaks_of_torch_2_10_have_the_category_that_later_versions_give(
+    gb_type: str, context: str, expression: str, category: str
+) -> None:
+    brk = a_break(gb_type, context=context)
+    assert diagnose(brk, expression=expression).category == category
