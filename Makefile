@@ -3,9 +3,11 @@
 
 PYTHON ?= python3
 TORCH ?=
-# What must also pass on any torch: what listens to the compiler, and what explain says of it.
+# What must also pass on any torch: what listens to the compiler, what explain says of it, and the
+# table of constructs of that torch.
 ANY_TORCH := tests/compiler tests/diagnose/test_dynamo_explain_gaps.py tests/diagnose/test_dynamo_explain_gaps_distributed.py \
-	tests/diagnose/test_harmless.py tests/diagnose/test_values.py tests/diagnose/test_unmask.py
+	tests/diagnose/test_harmless.py tests/diagnose/test_values.py tests/diagnose/test_unmask.py \
+	tests/rewrites/check/test_constructs.py
 VENV := .venv$(if $(TORCH),-$(TORCH))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready

@@ -114,6 +114,13 @@ def _(x):
     return z + 1
 
 
+@construct("method:retain_grad")
+def _(x):
+    y = x.detach().requires_grad_() * 2
+    y.retain_grad()  # here
+    return x + 1
+
+
 class Cached:
     """An object with a cached property."""
 
@@ -183,7 +190,6 @@ construct.calls(
         "method:numel": lambda x: (x, x.numel()),
         "method:requires_grad_": lambda x: (x * 2).requires_grad_(),
         "method:detach_": lambda x: (x * 2).detach_(),
-        "method:retain_grad": lambda x: (x.detach().requires_grad_() * 2).retain_grad(),
         "method:share_memory_": lambda x: (x * 2).share_memory_(),
         "method:to_sparse": lambda x: x.to_sparse().to_dense(),
         "method:set_": lambda x: (x * 2).set_(x),

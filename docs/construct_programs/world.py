@@ -36,6 +36,10 @@ GENERATOR = torch.Generator()
 LINEAR = nn.Linear(4, 4)
 
 
+def plain(x):
+    return x + 1
+
+
 @torch.compiler.disable
 def disabled(x):
     return x + 1
@@ -71,6 +75,12 @@ def _(x):
 @construct("call:warnings.catch_warnings")
 def _(x):
     with warnings.catch_warnings():
+        return x + 1
+
+
+@construct("call:torch.random.fork_rng")
+def _(x):
+    with torch.random.fork_rng():
         return x + 1
 
 
@@ -132,7 +142,6 @@ construct.calls(
         "call:torch.initial_seed": lambda x: x + torch.initial_seed(),
         "call:torch.get_rng_state": lambda x: (x, torch.get_rng_state()),
         "call:torch.set_rng_state": lambda x: (x + 1, torch.set_rng_state(torch.get_rng_state())),
-        "call:torch.random.fork_rng": lambda x: (x + 1, torch.random.fork_rng())[0],
         "call:torch.Generator": lambda x: x + torch.rand(4, generator=torch.Generator()),
         "call:torch.set_default_dtype": lambda x: (x + 1, torch.set_default_dtype(torch.float32)),
         "call:torch.set_num_threads": lambda x: (x + 1, torch.set_num_threads(1)),
@@ -173,7 +182,7 @@ construct.calls(
         "call:copy.deepcopy": lambda x: copy.deepcopy(x) + 1,
         "call:copy.copy": lambda x: copy.copy(x) + 1,
         "call:gc.collect": lambda x: (x + 1, gc.collect()),
-        "call:inspect.signature": lambda x: (x + 1, len(inspect.signature(disabled).parameters)),
+        "call:inspect.signature": lambda x: (x + 1, len(inspect.signature(plain).parameters)),
         "call:inspect.stack": lambda x: (x + 1, len(inspect.stack())),
         "call:traceback.format_stack": lambda x: (x + 1, len(traceback.format_stack())),
         "call:traceback.print_exc": lambda x: (x + 1, traceback.print_exc()),
@@ -221,7 +230,7 @@ construct.calls(
         "call:hash": lambda x: (x + 1, hash("a")),
         "call:globals": lambda x: (x + 1, len(globals())),
         "call:locals": lambda x: (x + 1, len(locals())),
-        "call:vars": lambda x: (x + 1, len(vars(LINEAR))),
+        "call:vars": lambda x: (x + 1, vars(LINEAR)["training"]),
         "call:dir": lambda x: (x + 1, len(dir(LINEAR))),
         "call:eval": lambda x: x + eval("1"),
         "call:__import__": lambda x: (x + 1, __import__("math")),

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from fullgraph.rewrites.check.constructs import load_table
 from fullgraph.rewrites.rule import Applicability
 
 SCHEMA = 1
@@ -111,12 +112,29 @@ class CheckResult:
             return 2
         return 1 if self.findings else 0
 
+    @property
+    def traced(self) -> dict[str, str]:
+        """The versions of torch and Python on which it was traced what breaks."""
+        table = load_table(self.torch, self.python)
+        return {"torch": table.torch, "python": table.python}
+
+    @property
+    def versions(self) -> str:
+        """The versions checked for: "torch 2.13, Python 3.11", and those traced if they differ."""
+        text = f"torch {self.torch}, Python {self.python}"
+        if (traced := self.traced) == {"torch": self.torch, "python": self.python}:
+            return text
+        return (
+            f"{text} (what breaks was traced on torch {traced['torch']}, Python {traced['python']})"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, schema 1."""
         return {
             "schema": SCHEMA,
             "torch": self.torch,
             "python": self.python,
+            "traced": self.traced,
             "strict": self.strict,
             "files": self.files,
             "findings": [asdict(finding) for finding in self.findings],

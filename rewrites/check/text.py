@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TextIO
 
-from fullgraph.rewrites.check.constructs import load_table
 from fullgraph.rewrites.check.finding import CheckResult, Finding
 from fullgraph.rewrites.check.sources import CannotRead, read_source
 
@@ -51,15 +50,11 @@ def verdict(result: CheckResult) -> str:
     """Return the line with the number of findings and files, and the versions checked for."""
     count = len(result.findings)
     fixable = sum(bool(one.fix and one.fix.edits) for one in result.findings)
-    versions = f"torch {result.torch}, Python {result.python}"
-    table = load_table(result.torch, result.python)
-    if (table.torch, table.python) != (result.torch, result.python):
-        versions += f" (what breaks was traced on torch {table.torch}, Python {table.python})"
     files = f"{result.files} file{'s' * (result.files != 1)}"
     if not count:
-        return f"No findings in {files} · {versions}"
+        return f"No findings in {files} · {result.versions}"
     has_edit = f" ({fixable} with an edit)" if fixable else ""
-    return f"{count} finding{'s' * (count != 1)}{has_edit} in {files} · {versions}"
+    return f"{count} finding{'s' * (count != 1)}{has_edit} in {files} · {result.versions}"
 
 
 def _line_of(finding: Finding) -> str:

@@ -116,7 +116,7 @@ def hover_text(finding: Finding, result: CheckResult) -> str:
     parts = [
         f"**{finding.code}** {finding.category} ({finding.certainty})",
         f"{finding.message}.",
-        f"It {kind} in mode {modes} on torch {result.torch}, Python {result.python}. "
+        f"It {kind} in mode {modes} on {result.versions}. "
         f"[PyTorch's manual]({help_uri(finding.code)})",
     ]
     page = rule_pages().get(finding.fix.rule) if finding.fix else None

@@ -22,6 +22,7 @@ FINGERPRINT = "fullgraph/v1"
 
 def render(review: Review) -> str:
     """Return a SARIF log of one run, with all codes as its rules and the findings as results."""
+    result = review.result
     run = {
         "tool": {
             "driver": {
@@ -35,7 +36,7 @@ def render(review: Review) -> str:
         "originalUriBaseIds": {"SRCROOT": {"uri": f"{review.root.as_uri()}/"}},
         "invocations": [_invocation(review)],
         "results": [_result(remark, review) for remark in review.remarks],
-        "properties": {"torch": review.result.torch, "python": review.result.python},
+        "properties": {"torch": result.torch, "python": result.python, "traced": result.traced},
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 

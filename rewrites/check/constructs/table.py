@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _NAME = re.compile(r"torch-(\d+\.\d+)-python-(\d+\.\d+)\.json")
 
@@ -43,7 +44,7 @@ class Table:
     rows: Mapping[str, Row]
 
     def find(self, construct: str) -> Row | None:
-        """Return the row of a construct; None if it neither breaks nor recompiles."""
+        """Return the row of a construct that breaks or recompiles; None for any other."""
         row = self.rows.get(construct)
         return row if row is not None and row.modes else None
 
@@ -65,13 +66,23 @@ def load_table(torch: str, python: str) -> Table:
     nearest = _nearest(torch, torches)
     pythons = [other for one, other in versions if one == nearest]
     chosen = _nearest(python, pythons)
-    path = Path(__file__).with_name(f"torch-{nearest}-python-{chosen}.json")
-    rows = json.loads(path.read_text(encoding="utf-8"))["constructs"]
+    rows = read_rows(Path(__file__).with_name(f"torch-{nearest}-python-{chosen}.json"))
     return Table(
         nearest,
         chosen,
-        {key: Row(**{**row, "modes": tuple(row["modes"])}) for key, row in rows.items()},
+        {key: Row(**{**row, "modes": tuple(row["modes"])}) for key, row in rows.items() if row},
     )
+
+
+def read_rows(path: Path) -> dict[str, dict[str, Any] | None]:
+    """Return the rows of a table's file; None for a construct of which nothing is known.
+
+    A file that has "differs_from" holds only the rows that differ from those of that file.
+    """
+    data = json.loads(path.read_text(encoding="utf-8"))
+    rows: dict[str, dict[str, Any] | None] = data["constructs"]
+    base = data.get("differs_from")
+    return read_rows(path.with_name(f"{base}.json")) | rows if base else rows
 
 
 def _nearest(version: str, known: list[str]) -> str:

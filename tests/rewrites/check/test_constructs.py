@@ -1,5 +1,6 @@
 """The table of constructs says what the running torch does."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,20 @@ from docs import constructs
 from fullgraph.diagnose.taxonomy import Category, RootKind
 from fullgraph.rewrites.check import check
 from fullgraph.rewrites.check.codes import CODES
-from fullgraph.rewrites.check.constructs import known_versions, load_table
+from fullgraph.rewrites.check.constructs import known_versions, load_table, read_rows
 from fullgraph.rewrites.check.text import verdict
 
+WHOLE = constructs.WHOLE
+SEEDED = """
+import random
+import torch
+
+
+@torch.compile
+def step(x):
+    random.seed(0)
+    return x + 1
+"""
 SCRIPT = Path(__file__).parents[3] / "docs/constructs.py"
 
 
@@ -40,16 +52,47 @@ def test_every_category_has_a_code():
     assert len(set(CODES.values())) == len(CODES)
 
 
+def test_a_table_stores_the_rows_that_differ_from_the_whole_one():
+    whole = read_rows(constructs.WHOLE)
+    for path, text in constructs.texts_with(constructs.WHOLE, whole).items():
+        assert path.read_text(encoding="utf-8") == text
+        assert read_rows(path).keys() == whole.keys()
+
+
+def test_a_new_construct_is_unknown_where_it_was_not_traced():
+    new = {"call:new": {"modes": ["default"], "category": "clock"}}
+    texts = constructs.texts_with(constructs.WHOLE, read_rows(constructs.WHOLE) | new)
+    others = [json.loads(text)["constructs"] for path, text in texts.items() if path != WHOLE]
+    assert others and all(rows["call:new"] is None for rows in others)
+
+
+def test_each_version_has_its_own_table():
+    for torch, python in known_versions():
+        table = load_table(torch, python)
+        assert (table.torch, table.python) == (torch, python)
+    assert load_table("2.10", "3.11").find("call:eval") is not None
+    assert load_table("2.13", "3.11").find("call:eval") is None
+    assert load_table("2.13", "3.11").find("python.cached_property") is not None
+    assert load_table("2.13", "3.13").find("python.cached_property") is None
+
+
 def test_versions_without_a_table_use_the_nearest():
-    newest = max(known_versions())
-    assert load_table("9.9", "3.99").torch == newest[0]
-    assert load_table("1.0", "3.0").rows
+    assert load_table("9.9", "3.99").torch == "2.15"
+    assert load_table("1.0", "3.0").torch == "2.10"
+    assert load_table("2.13", "3.99").python == "3.13"
+
+
+def test_a_finding_holds_for_the_version_asked_for(tmp_path):
+    (tmp_path / "net.py").write_text(SEEDED)
+    old, new = (check([tmp_path], torch=torch, python="3.11") for torch in ("2.13", "2.14"))
+    assert [one.category for one in old.findings] == ["random generator state"]
+    assert not new.findings
 
 
 def test_the_report_names_the_versions_that_were_traced(tmp_path):
     (tmp_path / "empty.py").write_text("")
-    (torch, python), *_ = sorted(known_versions())
-    traced = verdict(check([tmp_path], torch=torch, python=python))
-    assert traced == f"No findings in 1 file · torch {torch}, Python {python}"
-    other = verdict(check([tmp_path], torch="2.10", python=python))
-    assert other.endswith(f"(what breaks was traced on torch {torch}, Python {python})")
+    traced = check([tmp_path], torch="2.13", python="3.11")
+    assert verdict(traced) == "No findings in 1 file · torch 2.13, Python 3.11"
+    other = check([tmp_path], torch="2.9", python="3.11")
+    assert verdict(other).endswith("(what breaks was traced on torch 2.10, Python 3.11)")
+    assert other.to_dict()["traced"] == {"torch": "2.10", "python": "3.11"}
