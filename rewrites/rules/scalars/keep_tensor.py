@@ -44,8 +44,8 @@ Unsafe where the number is kept or returned, because code that reads it finds a 
 Python raises and a tensor gives inf or NaN (division by zero, `math.log(0)`, `int(nan)`), and where
 the tensor is an index into one that the class merely holds, which may be on another device.
 
-Refuses: numbers that become sizes, text, keys, the test of a branch, or an argument that must be
-a number.
+Refuses: numbers that become sizes, text, keys, or an argument that must be a number; and numbers
+that a branch depends on, unless they are an index or a bound of a slice too.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     kind = scalar_type_of(dtype)
     if kind is None:
         return Refusal("the number is complex")
-    uses = Uses(site)
+    uses = Uses(site, may_decide=True)
     number = Number(kind, dtype, is_new_tensor(site, found.tensor))
     try:
         if found.method == "tolist" and seen.dims != {0}:
@@ -116,6 +116,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             uses.propagate(found.node, number)
     except NotApplicable as why:
         return Refusal(str(why))
+    if uses.decides and not uses.selects:  # then FG301 and FG305 edit the branch with the number
+        return Refusal("it decides which way the code goes")
     return _rewrite_of(uses)
 
 

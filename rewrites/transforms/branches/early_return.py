@@ -23,6 +23,7 @@ from fullgraph.rewrites.transforms.branches.assignments import (
 )
 from fullgraph.rewrites.transforms.branches.block_lines import Lines, lost_comments
 from fullgraph.rewrites.transforms.branches.branches import last_line
+from fullgraph.rewrites.transforms.branches.own_tensors import parts_evaluated
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 
@@ -96,7 +97,7 @@ def select_return(
         selection.unconditional_line(choice, line, not condition.negated)
         for line in made.local_lines
     ]
-    choice.require_pure(*after.statements, after.value, early)
+    choice.require_pure(*parts_evaluated(site, after.statements), after.value, early)
     choice.agreement.assume_zero_gradients([*own, early], [*after.statements, after.value])
     edits: dict[cst.CSTNode, Replacement] = {}
     for one in after.statements:

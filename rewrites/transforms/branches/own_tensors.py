@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, is_new_tensor
 from fullgraph.rewrites.source import dotted_name
+
+
+def parts_evaluated(site: Site, lines: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """Yield the statements, but of updates of tensors that they make only value and indices."""
+    for line in lines:
+        for one in line.body if isinstance(line, cst.SimpleStatementLine) else [line]:
+            match one:
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as item)]) if (
+                    updates_own_tensor(site, one, lines)
+                ):
+                    yield from (one.value, *item.slice)
+                case _:
+                    yield one
 
 
 def updates_own_tensor(site: Site, small: cst.CSTNode, lines: Sequence[cst.CSTNode]) -> str:

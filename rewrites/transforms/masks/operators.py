@@ -26,7 +26,9 @@ SCALED = frozenset({"mul", "multiply", "div", "divide", "true_divide"})
 CURVED = analysis.ELEMENTWISE - SAME - CONSTANT - LINEAR - SCALED
 ELEMENTWISE = SAME | CONSTANT | LINEAR | SCALED | CURVED
 FLATTENING = frozenset({"view", "reshape", "flatten", "ravel"})
-ROWWISE = frozenset({"softmax", "log_softmax", "normalize", "cosine_similarity", "cumsum"})
+ROWWISE = frozenset(
+    {"softmax", "log_softmax", "normalize", "cosine_similarity", "cumsum", "argmax", "argmin"}
+)
 """Operators that work on each row separately, given a dimension of the row."""
 RESHAPED = frozenset({"unsqueeze", "squeeze"})
 """Operators that add or remove a dimension of each row."""

@@ -24,6 +24,7 @@ def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> N
 
     `node` is `n`. Indexing by a 0-d tensor would read its value as a number. Raises NotApplicable.
     """
+    uses.selects = True
     subscript = _find_subscript(uses, node)
     before = dimensions_before(subscript, node)
     if is_plain_attribute(uses.site, subscript.value):
@@ -67,6 +68,7 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
 
     `node` is a bound of the slice. Raises NotApplicable if the length depends on the number.
     """
+    uses.selects = True
     piece = uses.document.parent(node)
     assert isinstance(piece, cst.Slice)
     if piece in uses.others:

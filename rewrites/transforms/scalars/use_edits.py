@@ -27,12 +27,18 @@ PRECISE = "it may be computed in float32, where Python computes in float64"
 class UseEdits(Edits):
     """Edits of the uses of numbers that become tensors, with their assumptions."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, may_decide: bool = False) -> None:
         super().__init__(site.document)
         self.site = site
+        self.may_decide = may_decide
+        """Whether the condition of a branch may use the tensor, where eager code reads it."""
         self.assumes: dict[str, None] = {}
         """Clauses that the edits assume, in order."""
         self.visited: set[cst.CSTNode] = set()
+        self.decides = False
+        """Whether a branch depends on the number, and now on the tensor."""
+        self.selects = False
+        """Whether the number was an index or a bound of a slice."""
         self.numbers = False
         """Whether code that is not edited may get a tensor in place of a number."""
 

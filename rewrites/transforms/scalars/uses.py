@@ -52,6 +52,8 @@ class Uses(UseEdits):
                 containers.allow_tensor_element(self, node, number)
             case cst.IfExp() if parent.test is not node:
                 self.propagate(parent, replace(number, may_be_plain=True))
+            case cst.If() | cst.IfExp() if self.may_decide:
+                self.decides = True  # a tensor decides the same
             case cst.If() | cst.IfExp() | cst.While() | cst.BooleanOperation() | cst.Assert():
                 raise NotApplicable("it decides which way the code goes")
             case cst.FormattedStringExpression():

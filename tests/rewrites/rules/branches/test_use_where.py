@@ -64,6 +64,11 @@ def test_a_count_beside_an_early_return_is_not_lost():
 
 FIXED = [
     (
+        "if x.sum() > 2:\n    return x\ny = x * 2\ny[0] = y[1] - 1\nreturn x * y",
+        "condition = x.sum() > 2\ny = x * 2\ny[0] = y[1] - 1\n"
+        "return torch.where(condition, x, x * y)",
+    ),
+    (
         "k = x.detach()\nif x.sum() > 0:\n    a, b = k.sort()\n    c = a * 2\n"
         "    c[1:] = c[1:] - b[:-1]\n    x = x * c\nreturn x",
         "k = x.detach()\na, b = k.sort()\nc = a * 2\nc[1:] = c[1:] - b[:-1]\n"

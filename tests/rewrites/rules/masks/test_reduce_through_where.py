@@ -102,6 +102,12 @@ REDUCTIONS = [
     (ROWS, "return x[m, 0].sum()", "return torch.where(m, x[:, 0], 0).sum()"),
     (
         ROWS,
+        "k = x[m].argmax(-1)\nreturn (k == x.argmin(-1)[m]).float().mean()",
+        "k = torch.where(m[:, None], x, 0).argmax(-1)\n"
+        "return torch.where(m, (k == x.argmin(-1)).float(), 0).sum() / m.sum()",
+    ),
+    (
+        ROWS,
         "p = x[m].softmax(-1)\nk = x.argmax(-1)[m]\n"
         "return (p.gather(1, k.unsqueeze(1)).squeeze(1) * p.sum(-1)).mean()",
         "p = torch.where(m[:, None], x, 0).softmax(-1)\nk = torch.where(m, x.argmax(-1), 0)\n"

@@ -397,3 +397,16 @@ def test_fake_quantization_by_tensors(call, after):
     assert outcome.source == source.format(after)
     assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check((-3 * X,))
+
+
+def test_a_branch_on_a_number_that_is_a_length_too():
+    body = (
+        "outs = []\n    for i in range(len(x)):\n        n = int(m[i].sum())\n"
+        "        if n == 0:\n            outs.append(torch.zeros_like(x[i, 0]))\n"
+        "        else:\n            outs.append(x[i, :n].mean(0))\n    return torch.stack(outs)"
+    )
+    x, m = torch.randn(3, 5, 4), torch.arange(5) < torch.tensor([[3], [5], [0]])
+    outcome = rewritten(f"{HEAD}def f(x, m):\n    {body}\n", x, m)
+    assert outcome.rules == ["FG201", "FG301"]
+    assert {*outcome.applicability} == {Applicability.SAFE}
+    outcome.check((x, ~m), (x, m & False))
