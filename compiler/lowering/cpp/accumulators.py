@@ -11,7 +11,7 @@ from fullgraph.compiler.lowering.ir import Loop, ReductionKind, ScanKind, produc
 
 LONG_SUM = 1 << 14
 """Elements from which a sum of float32 is accumulated in float64."""
-_CLAUSES = {"sum": "+", "prod": "*", "any": "|", "all": "&", "max": "max", "min": "min"}
+_CLAUSES = {"sum": "+", "prod": "*", "any": "|", "max": "max", "min": "min"}
 _LIMITS = {
     "int64_t": ("(-0x7fffffffffffffffL - 1)", "0x7fffffffffffffffL"),
     "int32_t": ("(-0x7fffffff - 1)", "0x7fffffff"),
@@ -113,8 +113,8 @@ def make_accumulator(loop: Loop) -> Accumulator:
         return _make_scan_accumulator(loop.scan.kind, dtype)
     kind = loop.reduction
     assert kind is not None
-    if kind in ("any", "all"):
-        return Accumulator(kind, "int32_t", "0" if kind == "any" else "1")
+    if kind == "any":
+        return Accumulator(kind, "int32_t", "0")
     if kind == "prod":
         return Accumulator(kind, type_, "1")
     if kind == "sum":

@@ -41,11 +41,11 @@ def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., Non
         library = ctypes.CDLL(str(folder / (folder / name).read_text()))
         function = getattr(library, name)
         function.restype = None
-        function.argtypes = [ctypes.c_void_p] * len(source.buffers) + [ctypes.c_int64] * (
-            len(source.sizes) + 1
-        )
-        if source.has_error:
-            function.argtypes = [*function.argtypes, ctypes.c_void_p]
+        function.argtypes = [
+            *[ctypes.c_void_p] * len(source.buffers),
+            *[ctypes.c_int64] * (len(source.sizes) + 1),  # the last is the number of threads
+            *[ctypes.c_void_p] * source.has_error,
+        ]
         functions[name] = function
     return functions
 
@@ -65,12 +65,10 @@ def has_compiler() -> bool:
 
 
 def _find_compiler() -> str:
-    found = shutil.which(_compiler_name())
-    if found is None:
-        raise FullgraphError(
-            f"backend `loops` needs a C++ compiler: {_compiler_name()!r} was not found"
-        )
-    return found
+    if not has_compiler():
+        name = _compiler_name()
+        raise FullgraphError(f"backend `loops` needs a C++ compiler: {name!r} was not found")
+    return str(shutil.which(_compiler_name()))
 
 
 def _compiler_name() -> str:

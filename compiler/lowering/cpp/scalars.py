@@ -27,7 +27,34 @@ CPP_INDEX = IndexSyntax(
     "{}L", "/", "%", "floor_div", "floor_mod", "({0} > {1} ? {0} : {1})", "({0} < {1} ? {0} : {1})"
 )
 """Index arithmetic of type int64_t."""
-_BUILTIN = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt"}
+_FORMATS = {
+    "where": "{0} ? {1} : {2}",
+    "maximum": "maximum<{type}>({0}, {1})",
+    "minimum": "minimum<{type}>({0}, {1})",
+    "sign": "sign<{type}>({0})",
+    "neg": "({type})-{0}",
+    "isnan": "{0} != {0}",
+    "isinf": "__builtin_fabs{f}({0}) == ({type})__builtin_inf()",
+    "sigmoid": "({type})1 / (({type})1 + exp{f}(-{0}))",
+    "reciprocal": "({type})1 / {0}",
+    "rsqrt": "({type})1 / __builtin_sqrt{f}({0})",
+}
+_FLOAT_FORMATS = {
+    **_FORMATS,
+    "abs": "__builtin_fabs{f}({0})",
+    "signbit": "(bool)__builtin_signbit({0})",
+    "round": "__builtin_rint{f}({0})",
+    "copysign": "__builtin_copysign{f}({0}, {1})",
+    **{name: f"__builtin_{name}{{f}}({{0}})" for name in ("floor", "ceil", "trunc", "sqrt")},
+}
+_INTEGER_FORMATS = {
+    **_FORMATS,
+    "abs": "({type})({0} < 0 ? -{0} : {0})",
+    "signbit": "{0} < 0",
+    "pow": "({type})integer_pow({0}, {1})",
+    **dict.fromkeys(("floor", "ceil", "trunc", "round"), "{0}"),
+}
+"""Operators of numbers of a type; `f` is the suffix of the C library's functions of float."""
 
 
 def compute_type(dtype: torch.dtype) -> str:
@@ -81,6 +108,7 @@ def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: to
     type_ = compute_type(source)
     f = "f" if type_ == "float" else ""
     is_float = source.is_floating_point
+    formats = _FLOAT_FORMATS if is_float else _INTEGER_FORMATS
     a = args[0]
     if operator == "cast":
         return convert(a, source, dtype)
@@ -93,41 +121,17 @@ def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: to
         text = f"{a} {INFIX[operator]} {args[1]}"
         is_small = compute_type(dtype) in ("int8_t", "uint8_t", "int16_t")
         return f"({compute_type(dtype)})({text})" if is_small else text
-    if operator == "where":
-        return f"{a} ? {args[1]} : {args[2]}"
-    if operator in ("maximum", "minimum", "sign"):
-        return f"{operator}<{type_}>({', '.join(args)})"
+    if operator in formats:
+        return formats[operator].format(*args, type=type_, f=f)
     if operator in ("floordiv", "truncdiv", "remainder", "fmod"):
         name = {"floordiv": "floor_div", "truncdiv": "trunc_div", "remainder": "floor_mod"}
         wide = type_ if is_float else "int64_t"
         values = ", ".join(f"({wide}){arg}" for arg in args)
         return f"({type_}){name.get(operator, 'trunc_mod')}({values})"
-    if operator == "neg":
-        return f"({type_})-{a}"
     if operator == "not":
         return f"!{a}" if dtype == torch.bool else f"({type_})~{a}"
-    if operator == "abs":
-        return f"__builtin_fabs{f}({a})" if is_float else f"({type_})({a} < 0 ? -{a} : {a})"
     if operator in ("shl", "shr"):
         return _shift_text(operator, args, source)
-    if operator == "isnan":
-        return f"{a} != {a}"
-    if operator == "isinf":
-        return f"__builtin_fabs{f}({a}) == ({type_})__builtin_inf()"
-    if operator == "signbit":
-        return f"(bool)__builtin_signbit({a})" if is_float else f"{a} < 0"
-    if operator == "sigmoid":
-        return f"({type_})1 / (({type_})1 + exp{f}(-{a}))"
-    if operator == "reciprocal":
-        return f"({type_})1 / {a}"
-    if operator == "rsqrt":
-        return f"({type_})1 / __builtin_sqrt{f}({a})"
-    if operator in _BUILTIN:
-        return a if not is_float else f"__builtin_{_BUILTIN[operator]}{f}({a})"
-    if operator == "copysign":
-        return f"__builtin_copysign{f}({', '.join(args)})"
-    if operator == "pow" and not is_float:
-        return f"({type_})integer_pow({', '.join(args)})"
     return f"{operator}{f}({', '.join(args)})"
 
 

@@ -1,8 +1,8 @@
 """Fusion of loops into kernels, and the loop nest of each in memory."""
 
 from fullgraph.compiler.lowering.fusion.fuse import fuse
-from fullgraph.compiler.lowering.fusion.inline import estimate, inline_producers
-from fullgraph.compiler.lowering.fusion.kernels import Kernel, Member, Plan
+from fullgraph.compiler.lowering.fusion.inline import estimate
+from fullgraph.compiler.lowering.fusion.kernels import Kernel, Plan
 from fullgraph.compiler.lowering.fusion.nest import (
     Dims,
     Nest,
@@ -15,14 +15,12 @@ from fullgraph.compiler.lowering.fusion.nest import (
 __all__ = [
     "Dims",
     "Kernel",
-    "Member",
     "Nest",
     "Plan",
     "Statement",
     "estimate",
     "find_levels",
     "fuse",
-    "inline_producers",
     "make_nest",
     "runs_along_outer",
 ]

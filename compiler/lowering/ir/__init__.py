@@ -5,10 +5,8 @@ from fullgraph.compiler.lowering.ir.expressions import (
     Constant,
     Expression,
     IndexValue,
-    Indirect,
     Load,
     Operation,
-    children_of,
     loads_in,
     substitute,
     transform,
@@ -35,7 +33,6 @@ from fullgraph.compiler.lowering.ir.loops import (
     Extern,
     Loop,
     LoopGraph,
-    Output,
     ReductionKind,
     ScanKind,
     Sizes,
@@ -44,15 +41,12 @@ from fullgraph.compiler.lowering.ir.loops import (
     View,
     strides_of,
     symbols_in,
-    views_in,
 )
-from fullgraph.compiler.lowering.ir.operators import HEAVY, OPERATORS, SPECIAL
-from fullgraph.compiler.lowering.ir.trace import GENERATED, trace_loops
+from fullgraph.compiler.lowering.ir.operators import HEAVY, SPECIAL
+from fullgraph.compiler.lowering.ir.trace import trace_loops
 
 __all__ = [
-    "GENERATED",
     "HEAVY",
-    "OPERATORS",
     "SPECIAL",
     "Assertion",
     "Buffer",
@@ -61,13 +55,11 @@ __all__ = [
     "Extern",
     "FloorDiv",
     "IndexValue",
-    "Indirect",
     "Load",
     "Loop",
     "LoopGraph",
     "Mod",
     "Operation",
-    "Output",
     "Ranges",
     "ReductionKind",
     "ScanKind",
@@ -76,7 +68,6 @@ __all__ = [
     "Update",
     "View",
     "as_real",
-    "children_of",
     "contiguous_strides",
     "flatten_index",
     "loads_in",
@@ -92,7 +83,6 @@ __all__ = [
     "transform",
     "unflatten_index",
     "variables_of",
-    "views_in",
     "walk_expressions",
     "with_index",
 ]

@@ -26,7 +26,7 @@ from fullgraph.compiler.lowering.ir.index import (
 from fullgraph.compiler.private import is_random_op
 
 Sizes = tuple[sympy.Expr, ...]
-ReductionKind = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
+ReductionKind = Literal["sum", "prod", "max", "min", "any", "argmax", "argmin"]
 ScanKind = Literal["sum", "prod", "max", "min", "argmax", "argmin", "logsumexp"]
 """The last of equal elements is the position of a maximum or minimum, as in cummax."""
 

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
-from fullgraph.compiler.lowering.ir import Loop
 from fullgraph.compiler.lowering.triton.scalars import compute_type
 
+_FOLDS = {
+    "sum": ("0", "+", "tl.sum({0}, 1)[:, None]"),
+    "prod": ("1", "*", "tl.reduce({0}, 1, device.multiply)[:, None]"),
+    "any": ("0", "|", "tl.max({0}, 1)[:, None] != 0"),
+}
+"""First value, operator, and the result of a tile."""
 _SIGNS = {"max": ">", "argmax": ">", "min": "<", "argmin": "<"}
 
 
@@ -25,15 +30,13 @@ class Accumulator:
 
     @property
     def _type(self) -> str:
-        return "tl.int32" if self.kind in ("any", "all") else compute_type(self.dtype)
+        return "tl.int32" if self.kind == "any" else compute_type(self.dtype)
 
     @property
     def _initial(self) -> str:
         """First value of each element."""
-        if self.kind in ("sum", "any"):
-            return "0"
-        if self.kind in ("prod", "all"):
-            return "1"
+        if self.kind in _FOLDS:
+            return _FOLDS[self.kind][0]
         return worst_value(self.kind, self.dtype)
 
     def declare(self, name: str) -> list[str]:
@@ -46,11 +49,9 @@ class Accumulator:
     def step(self, name: str, value: str, position: str) -> list[str]:
         """Return the statements that accumulate a tile; `position` is where each element is."""
         inside = "in_x & in_r"
-        if self.kind in ("any", "all"):
-            sign = "|" if self.kind == "any" else "&"
-            return [f"{name} = tl.where({inside}, {name} {sign} {value}.to(tl.int32), {name})"]
-        if self.kind in ("sum", "prod"):
-            sign = "+" if self.kind == "sum" else "*"
+        if self.kind in _FOLDS:
+            value = f"{value}.to(tl.int32)" if self.kind == "any" else value
+            sign = _FOLDS[self.kind][1]
             return [f"{name} = tl.where({inside}, {name} {sign} {value}, {name})"]
         better = f"({value} {_SIGNS[self.kind]} {name})"
         if self.dtype.is_floating_point:
@@ -63,12 +64,8 @@ class Accumulator:
 
     def result(self, name: str) -> list[str]:
         """Return the statements that leave the result, a column, in the variable `name`."""
-        if self.kind in ("sum", "any", "all"):
-            function = {"sum": "sum", "any": "max", "all": "min"}[self.kind]
-            text = f"tl.{function}({name}, 1)[:, None]"
-            return [f"{name} = {text}" if self.kind == "sum" else f"{name} = {text} != 0"]
-        if self.kind == "prod":
-            return [f"{name} = tl.reduce({name}, 1, device.multiply)[:, None]"]
+        if self.kind in _FOLDS:
+            return [f"{name} = {_FOLDS[self.kind][2].format(name)}"]
         function = "max" if _SIGNS[self.kind] == ">" else "min"
         lines = []
         best = name
@@ -99,9 +96,3 @@ def worst_value(kind: str, dtype: torch.dtype) -> str:
         return str(not is_max)
     limits = torch.iinfo(dtype)
     return str(limits.min if is_max else limits.max)
-
-
-def make_accumulator(loop: Loop) -> Accumulator:
-    """Return how a loop's reduction is accumulated."""
-    assert loop.reduction is not None
-    return Accumulator(loop.reduction, loop.body.dtype)

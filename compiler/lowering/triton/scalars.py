@@ -28,7 +28,15 @@ TRITON_INDEX = IndexSyntax(
 """Index arithmetic; Triton's own operators round to zero."""
 _OF_LANGUAGE = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil")
 """Operators that Triton's language has; the others of floating-point numbers are libdevice's."""
-_OF_LIBDEVICE = {"round": "rint"}
+_FORMATS = {
+    "neg": "-{0}",
+    "abs": "tl.abs({0})",
+    "isnan": "{0} != {0}",
+    "isinf": 'tl.abs({0}) == float("inf")',
+    "sigmoid": "1 / (1 + tl.exp(-{0}))",
+    "reciprocal": "1 / {0}",
+    "round": "device.libdevice.rint({0})",
+}
 _OF_DEVICE = (
     "maximum", "minimum", "sign", "floordiv", "truncdiv", "remainder", "shl", "shr", "signbit",
 )  # fmt: skip
@@ -70,20 +78,12 @@ def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: to
         return convert(operator_text(operator, args, torch.int32, torch.int32), source, dtype)
     if operator in INFIX:
         return f"{first} {INFIX[operator]} {args[1]}"
-    if operator == "neg":
-        return f"-{first}"
     if operator == "not":
         return f"{first} == 0" if is_bool else f"~{first}"
-    if operator == "abs":
-        return f"tl.abs({first})"
-    if operator == "isnan":
-        return f"{first} != {first}"
-    if operator == "isinf":
-        return f'tl.abs({first}) == float("inf")'
-    if operator in ("sigmoid", "reciprocal"):
-        return f"1 / (1 + tl.exp(-{first}))" if operator == "sigmoid" else f"1 / {first}"
     if operator in ("floor", "ceil", "trunc", "round") and not is_float:
         return first
+    if operator in _FORMATS:
+        return _FORMATS[operator].format(first)
     if operator in ("fmod", "pow") and not is_float:
         return f"device.integer_{operator}({', '.join(args)})"
     if operator in _OF_DEVICE:
@@ -91,4 +91,4 @@ def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: to
         return f"device.{kind}{operator}({', '.join(args)})"
     if operator in _OF_LANGUAGE:
         return f"tl.{operator}({first})"
-    return f"device.libdevice.{_OF_LIBDEVICE.get(operator, operator)}({', '.join(args)})"
+    return f"device.libdevice.{operator}({', '.join(args)})"

@@ -28,7 +28,7 @@ from fullgraph.compiler.lowering.ir import (
     unflatten_index,
     walk_expressions,
 )
-from fullgraph.compiler.lowering.triton.reductions import Accumulator, make_accumulator
+from fullgraph.compiler.lowering.triton.reductions import Accumulator
 from fullgraph.compiler.lowering.triton.scans import Scanner
 from fullgraph.compiler.lowering.triton.writer import Axes, Writer
 
@@ -159,10 +159,11 @@ class _KernelWriter:
         reductions: list[tuple[Statement, Accumulator, str]] = []
         position = block.index(self._inner_position())
         for statement in inner:
+            loop = statement.member.loop
             if statement.member.phase == "inner":
                 self._store(block, statement)
                 continue
-            accumulator = make_accumulator(statement.member.loop)
+            accumulator = Accumulator(str(loop.reduction), loop.body.dtype)
             name = f"a{level}_{len(reductions)}"
             value = block.value(statement.body)
             block.lines += accumulator.step(name, value, position)
