@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import torch
@@ -77,7 +78,13 @@ class _Tracer:
     ) -> None:
         """Record one call, unless it only makes a view or allocates memory."""
         operands, results = tensors_in((args, kwargs)), tensors_in(result)
-        written = _mutated_operands(operator, args, kwargs)
+        given = [] if isinstance(operator, str) else _arguments_of(operator, args, kwargs)
+        written = [
+            tensor
+            for argument, value in given
+            if argument.alias_info is not None and argument.alias_info.is_write
+            for tensor in tensors_in(value)
+        ]
         self._alive += results
         storages = {storage_id(tensor) for tensor in operands}
         if isinstance(operator, str):
@@ -97,22 +104,12 @@ class _Tracer:
             reads = (*map(self._copy_to_channels_last, operands[:2]), *reads[2:])
         new = written or [t for t in results if storage_id(t) not in storages]
         main = max(new, key=torch.Tensor.numel, default=None)
-        space = _space_of(operator, kind, args, kwargs, operands, main)
+        space = _space_of(kind, given, operands, main)
         writes = tuple(dict.fromkeys(self._add_value(tensor) for tensor in new))
         flops = _count_flops(operator, kind, args, kwargs, result, space)
         dtype = str(main.dtype if main is not None else torch.float32).removeprefix("torch.")
-        self._operations.append(
-            Operation(
-                str(operator),
-                kind or "extern",
-                reads,
-                writes,
-                space,
-                flops,
-                dtype,
-                is_known=kind is not None,
-            )
-        )
+        known = Operation(str(operator), kind or "extern", reads, writes, space, flops, dtype)
+        self._operations.append(replace(known, is_known=kind is not None))
 
     def on_outputs(self, outputs: Sequence[torch.Tensor]) -> None:
         """Record which values the graph returns."""
@@ -184,20 +181,6 @@ def _bytes_covered(tensor: torch.Tensor) -> int:
     return math.prod(size for size, stride in pairs if stride != 0) * tensor.element_size()
 
 
-def _mutated_operands(
-    operator: Operator | str, args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> list[torch.Tensor]:
-    """Return the operands that the operator writes to, by its schema."""
-    if isinstance(operator, str) or not operator._schema.is_mutable:
-        return []
-    return [
-        tensor
-        for argument, value in _arguments_of(operator, args, kwargs)
-        if argument.alias_info is not None and argument.alias_info.is_write
-        for tensor in tensors_in(value)
-    ]
-
-
 def _arguments_of(
     operator: Operator, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> list[tuple[torch.Argument, object]]:
@@ -208,10 +191,8 @@ def _arguments_of(
 
 
 def _space_of(
-    operator: Operator | str,
     kind: Kind | None,
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
+    given: Sequence[tuple[torch.Argument, object]],
     operands: Sequence[torch.Tensor],
     main: torch.Tensor | None,
 ) -> Space:
@@ -221,25 +202,17 @@ def _space_of(
     Otherwise there is one dim: the number of elements of `main`, the largest tensor written, or 1
     if `main` is None.
     """
-    if kind != "reduction" or isinstance(operator, str) or not operands:
+    if kind != "reduction" or not operands:
         return ((main.numel() if main is not None else 1, False),)
     sizes = operands[0].shape
-    dims = _reduced_dims(operator, args, kwargs)
-    reduced = {d % len(sizes) for d in dims} if dims and sizes else set(range(len(sizes)))
+    dims = next((value for one, value in given if one.name in ("dim", "dims")), None)
+    dims = [dims] if isinstance(dims, int) else dims
+    reduced = set(range(len(sizes)))
+    if isinstance(dims, list | tuple) and dims and sizes:
+        reduced = {dim % len(sizes) for dim in dims}
     marks = [(size, d in reduced) for d, size in enumerate(sizes) if size != 1]
     groups = groupby(marks, key=lambda mark: mark[1])
     return tuple((math.prod(size for size, _ in group), key) for key, group in groups)
-
-
-def _reduced_dims(
-    operator: Operator, args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> tuple[int, ...]:
-    """Return the dims that a reduction reduces, from its `dim` argument; () means all of them."""
-    given = _arguments_of(operator, args, kwargs)
-    value = next((value for one, value in given if one.name in ("dim", "dims")), None)
-    if isinstance(value, int):
-        return (value,)
-    return tuple(value) if isinstance(value, list | tuple) else ()
 
 
 def _count_flops(

@@ -108,10 +108,7 @@ class _KernelWriter:
         work = self._text(product(list(self._nest.ranges.values())))
         if dims and not self._is_scatter:
             collapse = f" collapse({len(dims)})" if len(dims) > 1 else ""
-            self._lines.append(
-                f"#pragma omp parallel for{collapse} num_threads(threads) "
-                f"if(threads > 1 && {work} > {LEAST_WORK})"
-            )
+            self._lines.append(_parallel_for(collapse, work))
         for position, (variable, size) in enumerate(dims):
             by = step if position == len(dims) - 1 else 1
             self._lines.append(self._loop(self._names[variable], self._text(size), by) + " {")
@@ -137,11 +134,7 @@ class _KernelWriter:
         if self._is_scatter:  # of equal positions, the last one's value stays
             pass
         elif is_parallel:
-            simd = " simd" if writer.is_vector else ""
-            self._lines.append(
-                f"#pragma omp parallel for{simd} num_threads(threads) "
-                f"if(threads > 1 && {text} > {LEAST_WORK})"
-            )
+            self._lines.append(_parallel_for(" simd" if writer.is_vector else "", text))
         elif writer.is_vector:
             self._lines.append("#pragma omp simd")
         self._lines += [self._loop(self._names[variable], text) + " {", *writer.lines, "}"]
@@ -284,14 +277,10 @@ class _KernelWriter:
         is_parallel = is_vector and not self._nest.outer and not self._scratch
         if is_parallel:
             work = self._text(product([size for _, size in self._nest.inner]))
-            parallel = (
-                f"#pragma omp parallel for{{}}{clauses} num_threads(threads) "
-                f"if(threads > 1 && {work} > {LEAST_WORK})"
-            )
             if loops:
-                self._lines.append(parallel.format(""))
+                self._lines.append(_parallel_for(clauses, work))
             else:
-                body.insert(0, parallel.format(" simd"))
+                body.insert(0, _parallel_for(f" simd{clauses}", work))
         if is_vector and (loops or not is_parallel):
             body.insert(0, f"#pragma omp simd{clauses}")
         for variable, size in loops:
@@ -340,3 +329,9 @@ class _KernelWriter:
             arguments.has_error,
             tuple(call),
         )
+
+
+def _parallel_for(options: str, work: str) -> str:
+    """Return the pragma of a loop that runs in several threads if there is much work."""
+    condition = f"if(threads > 1 && {work} > {LEAST_WORK})"
+    return f"#pragma omp parallel for{options} num_threads(threads) {condition}"

@@ -38,7 +38,8 @@ def fuse(graph: LoopGraph) -> Plan:
             random = {number}
         if isinstance(step, Loop):
             for candidate, joined in _candidates(step, needs, groups, graph, sizes):
-                if not _leads_back(dependencies, candidate, needs - {candidate}):
+                after = nx.descendants(dependencies, candidate)
+                if after.isdisjoint(needs - {candidate}):  # no dependency leads out and back
                     groups[candidate], number = joined, candidate
                     break
             else:
@@ -92,8 +93,3 @@ def _candidates(
         joined = join(kernel, loop, sizes)
         if joined is not None:
             yield number, joined
-
-
-def _leads_back(dependencies: nx.DiGraph[Any], number: int, needs: set[int]) -> bool:
-    """Return whether one of `needs` depends on the kernel `number`."""
-    return not needs.isdisjoint(nx.descendants(dependencies, number))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 import sympy
 
@@ -79,29 +81,36 @@ def make_nest(kernel: Kernel, buffers: dict[str, Buffer]) -> Nest:
     nest = Nest(outer, inner, tuple(statements))
     if kernel.is_scatter:
         return nest
-    return _merge_dims(_merge_dims(nest, is_inner=False), is_inner=True)
+    return _merge_dims(_merge_dims(nest, "outer"), "inner")
 
 
-def _merge_dims(nest: Nest, *, is_inner: bool) -> Nest:
-    """Merge neighbouring loops where every offset treats them as one."""
-    while True:
-        dims = nest.inner if is_inner else nest.outer
-        for position in range(len(dims) - 1):
-            if _can_merge(nest, dims[position], dims[position + 1]):
-                nest = _merge_pair(nest, position, is_inner)
-                break
-        else:
-            return nest
+def _merge_dims(nest: Nest, place: Literal["outer", "inner"]) -> Nest:
+    """Merge neighbouring loops where every offset treats them as one.
+
+    The variable of the second loop then counts the elements of both.
+    """
+    dims = nest.outer if place == "outer" else nest.inner
+    found = next((i for i, pair in enumerate(pairwise(dims)) if _can_merge(nest, *pair)), None)
+    if found is None:
+        return nest
+    (gone, count), (kept, size) = dims[found : found + 2]
+    dims = (*dims[:found], (kept, sympy.expand(count * size)), *dims[found + 2 :])
+
+    def offset_of(load: Load) -> tuple[sympy.Expr]:
+        return (sympy.expand(load.index[0].xreplace({gone: sympy.Integer(0)})),)
+
+    statements = tuple(one.with_index(offset_of) for one in nest.statements)
+    outer, inner = (dims, nest.inner) if place == "outer" else (nest.outer, dims)
+    return _merge_dims(Nest(outer, inner, statements), place)
 
 
 def _can_merge(
     nest: Nest, first: tuple[sympy.Symbol, sympy.Expr], second: tuple[sympy.Symbol, sympy.Expr]
 ) -> bool:
     pair = {first[0], second[0]}
-    for statement in nest.statements:
-        for one in walk_expressions(statement.body):
-            if isinstance(one, IndexValue) and one.index.free_symbols & pair:
-                return False
+    parts = [part for one in nest.statements for part in walk_expressions(one.body)]
+    if any(isinstance(one, IndexValue) and one.index.free_symbols & pair for one in parts):
+        return False
     for offset in set(nest.offsets):
         if not offset.free_symbols & pair:
             continue
@@ -112,19 +121,6 @@ def _can_merge(
         if sympy.expand(factors[0] - factors[1] * second[1]) != 0:
             return False
     return True
-
-
-def _merge_pair(nest: Nest, position: int, is_inner: bool) -> Nest:
-    """Merge two loops: the second's variable counts the elements of both."""
-    dims = nest.inner if is_inner else nest.outer
-    (gone, count), (kept, size) = dims[position : position + 2]
-    merged = (*dims[:position], (kept, sympy.expand(count * size)), *dims[position + 2 :])
-
-    def offset_of(load: Load) -> tuple[sympy.Expr]:
-        return (sympy.expand(load.index[0].xreplace({gone: sympy.Integer(0)})),)
-
-    nest = replace(nest, statements=tuple(one.with_index(offset_of) for one in nest.statements))
-    return replace(nest, inner=merged) if is_inner else replace(nest, outer=merged)
 
 
 def runs_along_outer(nest: Nest) -> bool:

@@ -11,7 +11,7 @@ from fullgraph.compiler.lowering.ir.expressions import (
     IndexValue,
     Operation,
 )
-from fullgraph.compiler.lowering.prims import POLYNOMIALS, SPECIAL_FUNCTIONS
+from fullgraph.compiler.lowering.prims import BESSEL_FUNCTIONS, POLYNOMIALS
 
 
 def words(text: str) -> frozenset[str]:
@@ -40,7 +40,7 @@ SPECIAL_UNARY = words(
     digamma erfinv erfcx ndtri i0 i0e i1 i1e bessel_j0 bessel_j1 spherical_bessel_j0 mantissa
     exponent
     """
-).union(SPECIAL_FUNCTIONS)
+).union(BESSEL_FUNCTIONS)
 SPECIAL_BINARY = words("polygamma zeta igamma igammac nextafter gcd").union(POLYNOMIALS)
 """Special functions, which few graphs have: the generator of Triton kernels lacks them."""
 PREDICATES = words("eq ne lt le gt ge isnan isinf signbit")

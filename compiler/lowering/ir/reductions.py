@@ -1,8 +1,9 @@
-"""ATen operators that reduce dims."""
+"""ATen operators that reduce dims, and those that accumulate along one, such as cumsum."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 import sympy
@@ -11,7 +12,7 @@ import torch
 from fullgraph.compiler.lowering.ir.builder import Call
 from fullgraph.compiler.lowering.ir.expressions import Expression
 from fullgraph.compiler.lowering.ir.index import product, variables_of
-from fullgraph.compiler.lowering.ir.loops import ReductionKind, Sizes, View
+from fullgraph.compiler.lowering.ir.loops import ReductionKind, Scan, ScanKind, Sizes, View
 from fullgraph.compiler.lowering.ir.operators import apply, cast, constant, index_value
 from fullgraph.compiler.lowering.ir.views import reshape
 
@@ -114,6 +115,23 @@ def _position(kind: ReductionKind) -> Callable[[Call], View]:
     return lower
 
 
+def _scan(call: Call, kind: ScanKind, dtype: torch.dtype | None = None) -> View:
+    """Add a scan of the operand as the result's dtype; `dtype` is that of positions."""
+    view = call.view("self")
+    body = cast(view.load(variables_of(view.sizes)), call.dtype)
+    if not view.sizes:
+        return call.builder.add_loop(call.name, (), constant(0, dtype) if dtype else body)
+    scan = Scan(kind, call.dim("dim", len(view.sizes)))
+    return call.builder.add_loop(
+        call.name, view.sizes, body, strides=call.strides, scan=scan, dtype=dtype
+    )
+
+
+def _scan_with_positions(kind: ScanKind, arg: ScanKind) -> Callable[[Call], tuple[View, View]]:
+    """Return the lowering of cummax or cummin: values and their positions."""
+    return lambda call: (_scan(call, kind), _scan(call, arg, torch.int64))
+
+
 REDUCTIONS: Mapping[str, Callable[[Call], View | tuple[View, ...]]] = MappingProxyType(
     {
         "sum": _reduction("sum"),
@@ -124,6 +142,11 @@ REDUCTIONS: Mapping[str, Callable[[Call], View | tuple[View, ...]]] = MappingPro
         "argmax": _position("argmax"),
         "argmin": _position("argmin"),
         "var_mean": _lower_variance_and_mean,
+        "cumsum": partial(_scan, kind="sum"),
+        "cumprod": partial(_scan, kind="prod"),
+        "logcumsumexp": partial(_scan, kind="logsumexp"),
+        "cummax": _scan_with_positions("max", "argmax"),
+        "cummin": _scan_with_positions("min", "argmin"),
     }
 )
 """How each operator is lowered, by its name without namespace and overload."""

@@ -31,7 +31,6 @@ from fullgraph.compiler.lowering.ir.loops import (
 )
 from fullgraph.compiler.lowering.ir.pointwise import POINTWISE
 from fullgraph.compiler.lowering.ir.reductions import REDUCTIONS
-from fullgraph.compiler.lowering.ir.scans import SCANS
 from fullgraph.compiler.lowering.ir.scatters import SCATTERS
 from fullgraph.compiler.lowering.ir.special import SPECIAL_FUNCTIONS
 from fullgraph.compiler.lowering.ir.views import VIEWS
@@ -44,7 +43,6 @@ GENERATED = {
     **REDUCTIONS,
     **INDEXING,
     **SCATTERS,
-    **SCANS,
     **SPECIAL_FUNCTIONS,
 }
 """How each operator that is generated is lowered, by its name without namespace and overload."""

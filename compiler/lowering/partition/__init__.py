@@ -1,8 +1,13 @@
 """Stage *partition*: a joint graph as forward and backward, by min-cut rematerialization."""
 
-from fullgraph.compiler.lowering.partition.memory import PartitionMemory, partition_memory
 from fullgraph.compiler.lowering.partition.plan import PartitionPlan, Policy, plan_partition
-from fullgraph.compiler.lowering.partition.split import make_partition_fn, partition, split
+from fullgraph.compiler.lowering.partition.split import (
+    PartitionMemory,
+    make_partition_fn,
+    partition,
+    partition_memory,
+    split,
+)
 
 __all__ = [
     "PartitionMemory",

@@ -1,12 +1,14 @@
-"""Split of a joint graph by a plan, and the function that replaces AOTAutograd's partitioner."""
+"""Split of a joint graph by a plan, its peak memory, and a partitioner for AOTAutograd."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
 
+from fullgraph.compiler.lowering.cost import peak_memory
 from fullgraph.compiler.lowering.partition.plan import PartitionPlan, Policy, plan_partition
 from fullgraph.compiler.private import is_mutating_op, is_tangent, split_joint_graph
 
@@ -64,3 +66,27 @@ def _delay_recomputation(backward: GraphModule) -> None:
         if not is_mutating_op(node.target):
             min(node.users).prepend(node)
     backward.recompile()
+
+
+@dataclass(frozen=True)
+class PartitionMemory:
+    """Estimated bytes that a partition needs beyond its inputs, while its kernels are fused."""
+
+    saved: int
+    """Bytes that live from the forward to the backward."""
+    forward_peak: int
+    backward_peak: int
+    """The peak of the backward, with the saved bytes: they count until it ends."""
+
+    @property
+    def peak(self) -> int:
+        """The larger of both peaks."""
+        return max(self.forward_peak, self.backward_peak)
+
+
+def partition_memory(
+    plan: PartitionPlan, forward: GraphModule, backward: GraphModule
+) -> PartitionMemory:
+    """Return the estimated memory of a forward and a backward that were split by `plan`."""
+    saved = plan.saved_bytes
+    return PartitionMemory(saved, peak_memory(forward), saved + peak_memory(backward))

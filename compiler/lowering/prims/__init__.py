@@ -1,8 +1,8 @@
 """Stage *prims*: a captured or joint graph in canonical ATen operators, or in prims."""
 
 from fullgraph.compiler.lowering.prims.canonical import (
+    BESSEL_FUNCTIONS,
     POLYNOMIALS,
-    SPECIAL_FUNCTIONS,
     canonical_kind,
     canonical_operators,
 )
@@ -17,8 +17,8 @@ from fullgraph.compiler.lowering.prims.report import TierReport, report
 from fullgraph.compiler.lowering.prims.rules import broken_rules
 
 __all__ = [
+    "BESSEL_FUNCTIONS",
     "POLYNOMIALS",
-    "SPECIAL_FUNCTIONS",
     "TierReport",
     "broken_rules",
     "canonical_kind",

@@ -39,11 +39,11 @@ POLYNOMIALS = (
     *("laguerre_polynomial_l", "legendre_polynomial_p"),
 )
 """Orthogonal polynomials, of a number and a degree; ATen's names begin with `special_`."""
-SPECIAL_FUNCTIONS = (
+BESSEL_FUNCTIONS = (
     *("airy_ai", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1"),
     *("scaled_modified_bessel_k0", "scaled_modified_bessel_k1"),
 )
-"""Functions of one number that torch has no prims for; ATen's names begin with `special_`."""
+"""Bessel functions that torch has no prims for; ATen's names begin with `special_`."""
 
 _CANONICAL: Mapping[CanonicalKind, str] = {
     "pointwise": """
@@ -64,7 +64,7 @@ _CANONICAL: Mapping[CanonicalKind, str] = {
         logical_and logical_or logical_xor where.self
         complex conj_physical angle frexp.Tensor
     """
-    + " ".join(f"special_{name}" for name in (*SPECIAL_FUNCTIONS, *POLYNOMIALS)),
+    + " ".join(f"special_{name}" for name in (*BESSEL_FUNCTIONS, *POLYNOMIALS)),
     "reduction": """
         sum.dim_IntList prod.dim_int amax amin any.dims argmax argmin var_mean.correction
     """,

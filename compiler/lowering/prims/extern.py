@@ -103,12 +103,6 @@ _EXTERN: Mapping[ExternReason, str] = {
     """,
 }
 
-_BY_ARGUMENTS: Mapping[str, ExternReason] = {
-    "index_put.default": "scatter with conflicts",
-    "index.Tensor": "data-dependent size",
-}
-"""Canonical operators that are extern for some arguments, with the reason."""
-
 
 @functools.cache
 def extern_operators() -> Mapping[str, ExternReason]:
@@ -131,16 +125,13 @@ def extern_reason(node: torch.fx.Node) -> ExternReason | None:
     if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
         return None
     name = str(node.target).removeprefix("aten.")
-    if name == "index_put.default" and _accumulates(node):
-        return _BY_ARGUMENTS[name]
-    if name in _BY_ARGUMENTS and _has_mask(node):
-        return _BY_ARGUMENTS["index.Tensor"]
+    if name == "index_put.default":
+        accumulates = node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate")
+        if accumulates:
+            return "scatter with conflicts"
+    if name in ("index_put.default", "index.Tensor") and _has_mask(node):
+        return "data-dependent size"
     return extern_operators().get(name)
-
-
-def _accumulates(node: torch.fx.Node) -> bool:
-    """Return whether an `index_put` adds to its elements."""
-    return bool(node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate", False))
 
 
 def _has_mask(node: torch.fx.Node) -> bool:

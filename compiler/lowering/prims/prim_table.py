@@ -14,8 +14,8 @@ from typing import Literal
 import torch
 
 from fullgraph.compiler.lowering.prims.canonical import (
+    BESSEL_FUNCTIONS,
     POLYNOMIALS,
-    SPECIAL_FUNCTIONS,
     canonical_kind,
 )
 
@@ -55,7 +55,7 @@ _PRIMS: Mapping[tuple[DtypeRule, ShapeRule, Aliasing], str] = {
         select_scatter diagonal_scatter as_strided_scatter polygamma copysign.Tensor
         lift_fresh_copy
     """
-    + " ".join(f"special_{name}" for name in (*SPECIAL_FUNCTIONS, *POLYNOMIALS)),
+    + " ".join(f"special_{name}" for name in (*BESSEL_FUNCTIONS, *POLYNOMIALS)),
     ("bool", "same", "new"): "prims: eq ge gt isfinite le lt ne aten: signbit",
     ("real", "same", "new"): "prims: abs aten: angle",
     ("real", "same", "view"): "prims: imag real",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sympy
-
 from fullgraph.compiler.lowering.codegen import CodeGenerator, KernelSource
 from fullgraph.compiler.lowering.fusion import Kernel, Plan
-from fullgraph.compiler.lowering.ir import Assertion, Buffer, Extern, Update, View
+from fullgraph.compiler.lowering.ir import Assertion, Buffer, Extern, Update, View, product
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,10 @@ def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
             calls.append(CallExtern(step))
     calls += (*plan.graph.assertions, *plan.graph.updates)
     last = {name: number for number, call in enumerate(calls) for name in _uses(call)}
-    kept = {one.buffer for one in plan.graph.outputs if isinstance(one, View)}
-    given = {name for name in plan.graph.inputs if isinstance(name, str)}
-    given |= set(plan.graph.constants)
-    known, own, unused = set(given), set[str](), list[Buffer]()
+    constants = set(plan.graph.constants)
+    kept = {one.buffer for one in plan.graph.outputs if isinstance(one, View)} | constants
+    known = {name for name in plan.graph.inputs if isinstance(name, str)} | constants
+    own, unused = set[str](), list[Buffer]()
     kernels = [step for step in plan.steps if isinstance(step, Kernel)]
     updates = {one.name: one.loop.updates for kernel in kernels for one in kernel.members}
     steps: list[RuntimeStep] = []
@@ -71,15 +69,12 @@ def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
             for name in call.source.buffers:
                 if name not in known:
                     updated = updates.get(name)
-                    if updated:
-                        steps.append(Allocate(buffers[name], buffers[updated]))
-                    else:
-                        steps.append(_allocate(buffers[name], unused))
+                    taken_over = Allocate(buffers[name], buffers[updated]) if updated else None
+                    steps.append(taken_over or _allocate(buffers[name], unused))
                     own.add(name)
         known.update(_uses(call))
         steps.append(call)
-        ended = [name for name in _uses(call) if last[name] == number]
-        ended = [name for name in ended if name not in kept | set(plan.graph.constants)]
+        ended = [name for name in _uses(call) if last[name] == number and name not in kept]
         taken = set(updates.values())
         unused += [buffers[name] for name in ended if name in own and name not in taken]
         dropped = tuple(name for name in ended if name not in own)
@@ -102,14 +97,9 @@ def _uses(call: CallKernel | CallExtern | Update | Assertion) -> tuple[str, ...]
 
 def _allocate(buffer: Buffer, unused: list[Buffer]) -> Allocate:
     """Return the step that allocates a buffer; a buffer whose memory it takes leaves `unused`."""
-    size = _size(buffer)
+    size = product(buffer.sizes)
     for other in reversed(unused):
-        if other.dtype == buffer.dtype and _size(other) == size:
+        if other.dtype == buffer.dtype and product(other.sizes) == size:
             unused.remove(other)
             return Allocate(buffer, other)
     return Allocate(buffer, None)
-
-
-def _size(buffer: Buffer) -> sympy.Expr:
-    """Return the number of elements."""
-    return sympy.expand(sympy.prod(buffer.sizes))

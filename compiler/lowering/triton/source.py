@@ -28,8 +28,7 @@ from fullgraph.compiler.lowering.ir import (
     unflatten_index,
     walk_expressions,
 )
-from fullgraph.compiler.lowering.triton.reductions import Accumulator
-from fullgraph.compiler.lowering.triton.scans import Scanner
+from fullgraph.compiler.lowering.triton.accumulators import Accumulator, Scanner
 from fullgraph.compiler.lowering.triton.writer import Axes, Writer
 
 POINTWISE_BLOCK = 1024

@@ -1,4 +1,4 @@
-"""Reductions in Triton: how a tile of values is accumulated."""
+"""Reductions and scans in Triton: how a tile of values is accumulated."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from fullgraph.compiler.lowering.ir import ScanKind
 from fullgraph.compiler.lowering.triton.scalars import compute_type
 
 _FOLDS = {
@@ -15,6 +16,15 @@ _FOLDS = {
 }
 """First value, operator, and the result of a tile."""
 _SIGNS = {"max": ">", "argmax": ">", "min": "<", "argmin": "<"}
+_TILED: dict[str, tuple[str, str, str]] = {
+    "sum": ("0", "tl.cumsum({value}, 1) + carry", "carry + tl.sum({value}, 1)[:, None]"),
+    "prod": (
+        "1",
+        "tl.cumprod({value}, 1) * carry",
+        "carry * tl.reduce({value}, 1, device.multiply)[:, None]",
+    ),
+}
+"""Of scans that run by tiles: the first value, the elements of a tile, and the value after it."""
 
 
 @dataclass(frozen=True)
@@ -96,3 +106,52 @@ def worst_value(kind: str, dtype: torch.dtype) -> str:
         return str(not is_max)
     limits = torch.iinfo(dtype)
     return str(limits.min if is_max else limits.max)
+
+
+@dataclass(frozen=True)
+class Scanner:
+    """Triton text of one scan. `carry` is a column: what each row has accumulated so far."""
+
+    kind: ScanKind
+    dtype: torch.dtype
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether a tile has one column."""
+        return self.kind not in _TILED
+
+    @property
+    def _keeps_place(self) -> bool:
+        return self.kind in ("argmax", "argmin")
+
+    def declare(self) -> list[str]:
+        """Return the statements before the loop."""
+        if not self.is_serial:
+            first = _TILED[self.kind][0]
+        else:
+            first = worst_value("max" if self.kind == "logsumexp" else self.kind, self.dtype)
+        lines = [f"carry = tl.full([XBLOCK, 1], {first}, {compute_type(self.dtype)})"]
+        if self._keeps_place:
+            lines.append("place = tl.full([XBLOCK, 1], 0, tl.int64)")
+        return lines
+
+    def step(self, value: str, position: str) -> list[str]:
+        """Return the statements for a tile, which leave its elements in `scanned`."""
+        if not self.is_serial:
+            first, elements, after = _TILED[self.kind]
+            type_ = compute_type(self.dtype)
+            return [
+                f"part = tl.where(in_x & in_r, {value}, {first})",
+                f"scanned = ({elements.format(value='part')}).to({type_})",
+                f"carry = ({after.format(value='part')}).to({type_})",
+            ]
+        if self.kind == "logsumexp":
+            return [f"carry = device.log_add_exp({value}, carry)", "scanned = carry"]
+        sign = ">=" if self.kind in ("max", "argmax") else "<="
+        lines = [
+            f"newer = ({value} {sign} carry) | ({value} != {value})",
+            f"carry = tl.where(newer, {value}, carry)",
+        ]
+        if self._keeps_place:
+            return [*lines, f"place = tl.where(newer, {position}, place)", "scanned = place"]
+        return [*lines, "scanned = carry"]
