@@ -20,7 +20,7 @@ from fullgraph.compiler.lowering.fusion import (
     make_nest,
     runs_along_outer,
 )
-from fullgraph.compiler.lowering.ir import Buffer, Load, contiguous_strides, flatten_index, product
+from fullgraph.compiler.lowering.ir import Buffer, Load, product
 
 TILE = 64
 """Neighbouring outer iterations that run together if memory is contiguous along the outer dim."""
@@ -81,7 +81,7 @@ class _KernelWriter:
 
     def _place_inner_values(self) -> None:
         """Decide where inner values live that later loops read: on the stack, or in memory."""
-        count = product([size for _, size in self._nest.inner])
+        count = self._nest.inner_count
         is_short = count.is_Integer and int(count) <= MAX_SCRATCH and not self._along_outer
         for statement in self._nest.statements:
             name = statement.member.name
@@ -145,7 +145,8 @@ class _KernelWriter:
         dtype = self._buffers[name].dtype
         self._values[name] = value
         if name in self._scratch:
-            writer.lines.append(f"{self._scratch[name]}[{self._row_index(writer)}] = {value};")
+            row_index = writer.index(self._nest.inner_position)
+            writer.lines.append(f"{self._scratch[name]}[{row_index}] = {value};")
         if name in self._in_memory:
             pointer = self._arguments.pointer(name, STORAGE[dtype])
             self._arguments.written.add(name)
@@ -153,10 +154,6 @@ class _KernelWriter:
             positions = {one.symbol: writer.value(one.position) for one in target.indirect}
             offset = writer.index(target.index[0], positions)
             writer.lines.append(f"{pointer}[{offset}] = {store_text(value, dtype)};")
-
-    def _row_index(self, writer: Writer) -> str:
-        variables, sizes = zip(*self._nest.inner, strict=True)
-        return writer.index(flatten_index(variables, contiguous_strides(sizes)))
 
     def _read_local(self, load: Load) -> tuple[str, bool] | None:
         """Return how a load reads what the kernel itself computed; None if it reads memory."""
@@ -166,7 +163,7 @@ class _KernelWriter:
         is_inner = self._phase[name] == "inner"
         if is_inner and self._level[name] < self._current:
             if name in self._scratch:
-                return f"{self._scratch[name]}[{self._row_index(self._writer(frozenset()))}]", True
+                return f"{self._scratch[name]}[{self._text(self._nest.inner_position)}]", True
             return None
         value = self._values[name]
         if self._along_outer and not is_inner:
@@ -176,7 +173,7 @@ class _KernelWriter:
     def _write_levels(self) -> None:
         """Write the members level by level: outer values, then one loop over the inner dims."""
         for name, scratch in self._scratch.items():
-            count = self._text(product([size for _, size in self._nest.inner]))
+            count = self._text(self._nest.inner_count)
             type_ = compute_type(self._buffers[name].dtype)
             self._lines.append(f"{type_} {scratch}[{count}];")
         for level in range(max(self._level.values()) + 1):
@@ -229,7 +226,7 @@ class _KernelWriter:
         moving = self._nest.outer[-1][0] if self._along_outer else self._nest.inner[-1][0]
         writer = self._lane_writer() if self._along_outer else self._writer(frozenset([moving]))
         reductions: list[tuple[Statement, Accumulator, str]] = []
-        position = self._row_index(writer)
+        position = writer.index(self._nest.inner_position)
         for statement in statements:
             value = writer.value(statement.body)
             if statement.member.phase == "inner":
@@ -276,7 +273,7 @@ class _KernelWriter:
         clauses = "".join(one.clauses(name) for _, one, name in reductions)
         is_parallel = is_vector and not self._nest.outer and not self._scratch
         if is_parallel:
-            work = self._text(product([size for _, size in self._nest.inner]))
+            work = self._text(self._nest.inner_count)
             if loops:
                 self._lines.append(_parallel_for(clauses, work))
             else:
@@ -321,14 +318,9 @@ class _KernelWriter:
         call = [f"{buffer}.data_ptr()" for buffer in arguments.buffers]
         call += [*map(str, arguments.sizes), "threads"]
         call += ["error.data_ptr()"] if arguments.has_error else []
-        return KernelSource(
-            name,
-            f'extern "C" void {name}{text}',
-            tuple(arguments.buffers),
-            tuple(arguments.sizes),
-            arguments.has_error,
-            tuple(call),
-        )
+        text = f'extern "C" void {name}{text}'
+        buffers, symbols = tuple(arguments.buffers), tuple(arguments.sizes)
+        return KernelSource(name, text, buffers, symbols, arguments.has_error, tuple(call))
 
 
 def _parallel_for(options: str, work: str) -> str:

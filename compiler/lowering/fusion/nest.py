@@ -15,9 +15,11 @@ from fullgraph.compiler.lowering.ir import (
     Expression,
     IndexValue,
     Load,
+    contiguous_strides,
     flatten_index,
     loads_in,
     loop_variable,
+    product,
     ranges_of,
     simplify,
     walk_expressions,
@@ -54,6 +56,17 @@ class Nest:
     def ranges(self) -> dict[sympy.Symbol, sympy.Expr]:
         """Size of each loop variable."""
         return dict((*self.outer, *self.inner))
+
+    @property
+    def inner_count(self) -> sympy.Expr:
+        """Number of iterations of the inner loops in each outer one."""
+        return product([size for _, size in self.inner])
+
+    @property
+    def inner_position(self) -> sympy.Expr:
+        """Number of the current one among them."""
+        variables, sizes = zip(*self.inner, strict=True)
+        return flatten_index(variables, contiguous_strides(sizes))
 
     @property
     def offsets(self) -> list[sympy.Expr]:

@@ -22,8 +22,6 @@ from fullgraph.compiler.lowering.ir import (
     Buffer,
     Load,
     Operation,
-    contiguous_strides,
-    flatten_index,
     product,
     unflatten_index,
     walk_expressions,
@@ -66,7 +64,7 @@ class _KernelWriter:
         self._level = find_levels(nest)
         self._statements = {one.member.name: one for one in nest.statements}
         self._outer_values: dict[str, str] = {}
-        self._count = product([size for _, size in nest.inner])
+        self._count = nest.inner_count
         first = nest.statements[0].member.loop
         self._scanner = Scanner(first.scan.kind, first.body.dtype) if first.scan else None
         is_short = self._count.is_Integer and int(self._count) <= MAX_ROW
@@ -83,7 +81,7 @@ class _KernelWriter:
         self._open(total)
         if not self._nest.inner:
             for statement in self._nest.statements:
-                self._store(self._writer, statement)
+                self._compute(self._writer, statement)
         elif self._scanner is not None:
             self._write_scan(self._scanner, *self._nest.statements)
         else:
@@ -145,7 +143,7 @@ class _KernelWriter:
         members = [one for one in self._nest.statements if self._level[one.member.name] == level]
         for statement in members:
             if statement.member.phase == "outer":
-                self._store(self._writer, statement)
+                self._compute(self._writer, statement)
         inner = [one for one in members if one.member.phase != "outer"]
         if not inner:
             return
@@ -156,35 +154,33 @@ class _KernelWriter:
         before = self._writer.lines
         start = len(before)
         reductions: list[tuple[Statement, Accumulator, str]] = []
-        position = block.index(self._inner_position())
+        position = block.index(self._nest.inner_position)
         for statement in inner:
             loop = statement.member.loop
             if statement.member.phase == "inner":
-                self._store(block, statement)
+                self._compute(block, statement)
                 continue
             accumulator = Accumulator(str(loop.reduction), loop.body.dtype)
             name = f"a{level}_{len(reductions)}"
             value = block.value(statement.body)
             block.lines += accumulator.step(name, value, position)
             reductions.append((statement, accumulator, name))
-        declared = [line for _, one, name in reductions for line in one.declare(name)]
-        before[start:start] = declared
+        before[start:start] = [line for _, one, name in reductions for line in one.declare(name)]
         if block is not self._writer:
             self._write_tiles(block)
         for statement, accumulator, name in reductions:
             before += accumulator.result(name)
             self._writer.axes[name] = frozenset("x")
-            self._keep(self._writer, statement, name)
+            self._store(self._writer, statement, name)
 
     def _write_scan(self, scanner: Scanner, statement: Statement) -> None:
         """Write the loop of a scan, each of whose tiles goes on from the one before."""
         block = self._current = self._writer.block()
         self._name_inner(block, "tile + lanes")
-        block.lines += scanner.step(
-            block.value(statement.body), block.index(self._inner_position())
-        )
+        position = block.index(self._nest.inner_position)
+        block.lines += scanner.step(block.value(statement.body), position)
         block.axes["scanned"] = frozenset("xr")
-        self._write_memory(block, statement, "scanned")
+        self._store(block, statement, "scanned")
         self._writer.lines += scanner.declare()
         self._write_tiles(block)
 
@@ -194,39 +190,28 @@ class _KernelWriter:
         self._writer.lines.append(f"for tile in range(0, {count}, RBLOCK):")
         self._writer.lines += [f"    {line}" for line in block.lines]
 
-    def _inner_position(self) -> sympy.Expr:
-        variables, sizes = zip(*self._nest.inner, strict=True)
-        return flatten_index(variables, contiguous_strides(sizes))
-
-    def _store(self, writer: Writer, statement: Statement) -> None:
+    def _compute(self, writer: Writer, statement: Statement) -> None:
         """Write a member that is computed for each position of a tile."""
         self._current = writer
-        value = writer.value(statement.body)
-        if statement.member.phase == "inner":
-            self._write_memory(writer, statement, value)
-        else:
-            self._keep(writer, statement, value)
+        self._store(writer, statement, writer.value(statement.body))
 
-    def _keep(self, writer: Writer, statement: Statement, value: str) -> None:
-        """Keep an outer value for later members, and write it to memory if others read it."""
-        self._outer_values[statement.member.name] = value
-        self._write_memory(writer, statement, value)
-
-    def _write_memory(self, writer: Writer, statement: Statement, value: str) -> None:
-        name = statement.member.name
+    def _store(self, writer: Writer, statement: Statement, value: str) -> None:
+        """Keep an outer value for later members, and write a value to memory if others read it."""
+        name, is_inner = statement.member.name, statement.member.phase in ("inner", "scan")
+        if not is_inner:
+            self._outer_values[name] = value
         if name not in self._in_memory:
             return
-        dtype = self._buffers[name].dtype
-        positions = {one.symbol: writer.value(one.position) for one in statement.target.indirect}
-        axes: Axes = frozenset("xr" if statement.member.phase in ("inner", "scan") else "x")
-        self._arguments.written.add(name)
-        pointer = writer.pointer(name, dtype, statement.target.index[0], axes, positions)
+        target, dtype = statement.target, self._buffers[name].dtype
+        positions = {one.symbol: writer.value(one.position) for one in target.indirect}
+        axes: Axes = frozenset("xr" if is_inner else "x")
+        pointer = writer.pointer(name, dtype, target.index[0], axes, positions)
         writer.lines.append(f"tl.store({pointer}, {value}, {writer.mask(axes)})")
 
     def _finish(self, total: sympy.Expr) -> KernelSource:
         """Return the kernel, and the function that launches it."""
         arguments = self._arguments
-        blocks = self._blocks(total)
+        blocks = self._blocks()
         launch_total = self._writer.index(total)
         names = [name for name, _ in arguments.buffers.values()]
         names += [*arguments.sizes.values(), *(["error"] if arguments.has_error else [])]
@@ -244,14 +229,12 @@ class _KernelWriter:
             f"    if programs:\n"
             f"        {name}[(programs,)]({', '.join(names)}{given})\n"
         )
-        symbols = tuple(arguments.sizes)
-        given_names = [*arguments.buffers, *map(str, symbols)]
-        given_names += ["error"] if arguments.has_error else []
-        return KernelSource(
-            name, text, tuple(arguments.buffers), symbols, arguments.has_error, tuple(given_names)
-        )
+        call = [*arguments.buffers, *map(str, arguments.sizes)]
+        call += ["error"] if arguments.has_error else []
+        buffers, symbols = tuple(arguments.buffers), tuple(arguments.sizes)
+        return KernelSource(name, text, buffers, symbols, arguments.has_error, tuple(call))
 
-    def _blocks(self, total: sympy.Expr) -> dict[str, int]:
+    def _blocks(self) -> dict[str, int]:
         """Return the sizes of the tile, powers of two."""
         if not self._nest.inner:
             return {"XBLOCK": POINTWISE_BLOCK}
