@@ -28,21 +28,20 @@ LEAST_OUTER, MOST_SERIAL = 4, 1 << 15
 
 
 def make_kernel(loop: Loop) -> Kernel:
-    """Return a kernel of one loop."""
-    if loop.scan:
-        return _make_scan(loop, loop.scan.dim)
-    mapping = _named(variables_of(loop.sizes), variables_of(loop.sizes, "o"))
-    phase: Phase = "reduction" if loop.reduction else "outer"
-    return Kernel(loop.sizes, loop.reduced, (Member(loop, phase, mapping),))
-
-
-def _make_scan(loop: Loop, dim: int) -> Kernel:
-    """Return a kernel of a scan, whose inner loop is that over the dim."""
-    outer = (*loop.sizes[:dim], *loop.sizes[dim + 1 :])
+    """Return a kernel of one loop; the inner loop of a scan is that over its dim."""
+    if not loop.scan:
+        mapping = _named(variables_of(loop.sizes), variables_of(loop.sizes, "o"))
+        return Kernel(loop.sizes, loop.reduced, (Member(loop, _phase_of(loop), mapping),))
+    dim = loop.scan.dim
+    outer, inner = (*loop.sizes[:dim], *loop.sizes[dim + 1 :]), (loop.sizes[dim],)
     index = list(variables_of(outer, "o"))
-    index.insert(dim, variables_of((loop.sizes[dim],), "r")[0])
+    index[dim:dim] = variables_of(inner, "r")
     mapping = _named(variables_of(loop.sizes), tuple(index))
-    return Kernel(outer, (loop.sizes[dim],), (Member(loop, "scan", mapping),))
+    return Kernel(outer, inner, (Member(loop, "scan", mapping),))
+
+
+def _phase_of(loop: Loop) -> Phase:
+    return "reduction" if loop.reduction else "outer"
 
 
 def _named(names: Sizes, values: Sizes) -> Mapping:
@@ -98,8 +97,7 @@ def _join_sibling(kernel: Kernel, loop: Loop) -> Kernel | None:
         return None
     reduced = variables_of(loop.reduced, "r")
     mapping = _named(reduced, reduced) | _named(variables_of(loop.sizes), index)
-    phase: Phase = "reduction" if loop.reduction else "outer"
-    return replace(kernel, members=(*kernel.members, Member(loop, phase, mapping)))
+    return replace(kernel, members=(*kernel.members, Member(loop, _phase_of(loop), mapping)))
 
 
 def _join_reader(

@@ -137,8 +137,10 @@ class Call:
 
     @property
     def strides(self) -> Sizes:
-        """Strides to give to the result's buffer."""
-        return dense_strides(self._tensor)
+        """Strides of the (first) result if its elements fill memory, else contiguous ones."""
+        strides = tuple(expression_of(stride) for stride in self._tensor.stride())
+        has_gaps = dense_order(self.sizes, strides) is None
+        return contiguous_strides(self.sizes) if has_gaps else strides
 
     @property
     def _tensor(self) -> torch.Tensor:
@@ -182,13 +184,6 @@ def broadcast_index(sizes: Sizes, index: Sizes, target: Sizes) -> Sizes:
 def sizes_of(tensor: torch.Tensor) -> Sizes:
     """Return the sizes of a fake tensor as expressions."""
     return tuple(expression_of(size) for size in tensor.shape)
-
-
-def dense_strides(tensor: torch.Tensor) -> Sizes:
-    """Return a fake tensor's strides if its elements fill memory, else contiguous strides."""
-    sizes = sizes_of(tensor)
-    strides = tuple(expression_of(stride) for stride in tensor.stride())
-    return contiguous_strides(sizes) if dense_order(sizes, strides) is None else strides
 
 
 def dense_order(sizes: Sizes, strides: Sizes) -> tuple[int, ...] | None:
