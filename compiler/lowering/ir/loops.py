@@ -134,9 +134,14 @@ class Extern:
     """Symbol of the number that it returns; there are no results then."""
 
     @property
-    def reads(self) -> dict[str, View]:
-        """Return a view of each buffer that is read."""
-        return {view.buffer: view for view in views_in((self.args, self.kwargs))}
+    def views(self) -> list[View]:
+        """Tensors among the arguments."""
+        return views_in((self.args, self.kwargs))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the buffers that are read."""
+        return tuple(dict.fromkeys(view.buffer for view in self.views))
 
     @property
     def is_random(self) -> bool:
@@ -145,7 +150,7 @@ class Extern:
 
     def __str__(self) -> str:
         results = ", ".join(str(name) for name in self.results)
-        operands = ", ".join(view.buffer for view in views_in((self.args, self.kwargs)))
+        operands = ", ".join(view.buffer for view in self.views)
         return f"{results} = {self.target}({operands})"
 
 
@@ -156,11 +161,6 @@ class Update:
     name: str
     """Name of the input's buffer."""
     source: str
-
-    @property
-    def reads(self) -> dict[str, str]:
-        """Return the buffer that is read."""
-        return {self.source: self.source}
 
     def __str__(self) -> str:
         return f"{self.name} ← {self.source}"
@@ -242,7 +242,7 @@ def strides_of(view: View, buffer: Buffer) -> tuple[Sizes, sympy.Expr] | None:
 def symbols_in(step: Step) -> set[sympy.Symbol]:
     """Return the symbols of sizes in a step's loops, values and arguments."""
     if isinstance(step, Extern):
-        parts = [part for view in views_in((step.args, step.kwargs)) for part in view.sizes]
+        parts = [part for view in step.views for part in view.sizes]
         parts += [one for one in _flatten((step.args, step.kwargs)) if isinstance(one, sympy.Expr)]
     else:
         parts = [*step.sizes, *step.reduced]

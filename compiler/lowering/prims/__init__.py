@@ -12,9 +12,8 @@ from fullgraph.compiler.lowering.prims.lower import (
     lower_to_canonical,
     lower_to_prims,
 )
-from fullgraph.compiler.lowering.prims.prim_table import prims
+from fullgraph.compiler.lowering.prims.prim_table import broken_rules, prims
 from fullgraph.compiler.lowering.prims.report import TierReport, report
-from fullgraph.compiler.lowering.prims.rules import broken_rules
 
 __all__ = [
     "BESSEL_FUNCTIONS",

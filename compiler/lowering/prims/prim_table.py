@@ -1,4 +1,4 @@
-"""Second tier: the closed set of prims, with their rules for dtypes, shapes and aliasing.
+"""Second tier: the closed set of prims, with rules for dtypes, shapes and aliasing to check.
 
 A prim converts no dtype and broadcasts nothing: the graph does both in prims of their own. Most are
 operators of `torch._prims`. What these cannot say, such as `gather`, is the ATen operator.
@@ -7,17 +7,19 @@ operators of `torch._prims`. What these cannot say, such as `gather`, is the ATe
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from fullgraph.compiler.lowering.prims.canonical import (
     BESSEL_FUNCTIONS,
     POLYNOMIALS,
     canonical_kind,
 )
+from fullgraph.compiler.private import example_of, tensors_in
 
 DtypeRule = Literal["same", "bool", "real", "int64", "given"]
 """Dtype of the result.
@@ -104,3 +106,47 @@ def find_prim(target: object) -> Prim | None:
 def is_bookkeeping(target: object) -> bool:
     """Return whether a target computes sizes or makes an assertion: part of both tiers."""
     return canonical_kind(target) in ("symbolic", "assertion")
+
+
+def broken_rules(module: torch.fx.GraphModule) -> tuple[str, ...]:
+    """Return a sentence for each prim of a graph whose example breaks one of its rules.
+
+    A backend may rely on the rules if there are none. Nodes need examples in `meta["val"]`. Whether
+    a result shares memory is not seen on fake tensors that were traced apart, and not checked.
+    """
+    found: list[str] = []
+    for node in module.graph.nodes:
+        prim = find_prim(node.target)
+        results = tensors_in(example_of(node))
+        if prim is None or not results:
+            continue
+        operands = [
+            tensor for one in node.all_input_nodes for tensor in tensors_in(example_of(one))
+        ]
+        found += [f"{node.name}: {rule}" for rule in _broken_by(prim, operands, results[0])]
+    return tuple(found)
+
+
+def _broken_by(prim: Prim, operands: Sequence[Tensor], result: Tensor) -> Iterator[str]:
+    """Yield what a call breaks. Operands after the first of an ATen operator may be indices."""
+    same = operands if prim.name.startswith("prims.") else operands[:1]
+    expected = {
+        "same": {one.dtype for one in same},
+        "bool": {torch.bool},
+        "int64": {torch.int64},
+        "real": {_real_dtype(one.dtype) for one in same},
+        "given": {result.dtype},
+    }[prim.dtype]
+    if operands and expected != {result.dtype}:
+        dtypes = ", ".join(sorted(map(str, expected)))
+        yield f"{prim.name} returns {result.dtype}, and its rule says {dtypes}"
+    if prim.shape == "same" and any(one.ndim and one.shape != result.shape for one in same):
+        shapes = ", ".join(str(list(one.shape)) for one in same)
+        yield f"{prim.name} returns {list(result.shape)} for operands {shapes}"
+    if prim.shape == "reduced" and operands and result.ndim > operands[0].ndim:
+        yield f"{prim.name} returns more dims than it takes"
+
+
+def _real_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of the real part of a complex dtype, or the dtype itself."""
+    return dtype.to_real() if dtype.is_complex else dtype
