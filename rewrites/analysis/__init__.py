@@ -13,6 +13,7 @@ from fullgraph.rewrites.analysis.finiteness import (
     find_hazards,
     has_nan_free_gradient,
 )
+from fullgraph.rewrites.analysis.flags import follow_or_assume, skipping_flag
 from fullgraph.rewrites.analysis.flow import (
     always_exits,
     assignment_targets,
@@ -72,6 +73,7 @@ __all__ = [
     "find_definitions",
     "find_hazards",
     "find_state_uses",
+    "follow_or_assume",
     "has_nan_free_gradient",
     "infer",
     "infer_variable",
@@ -89,6 +91,7 @@ __all__ = [
     "operation_of",
     "parameter_names",
     "side_effect_of",
+    "skipping_flag",
     "split_statements",
     "statements_after",
     "torch_name",

@@ -97,9 +97,14 @@ def _follow(
 
 
 def _is_whole(site: Site, decision: cst.If | cst.IfExp) -> bool:
-    """Return whether all numbers in a conditional are known to be ints, and nothing is divided."""
-    if any(isinstance(one, cst.Float | cst.Divide | cst.DivideAssign) for one in walk(decision)):
-        return False
+    """Return whether all numbers in a conditional are known to be ints, and none is divided."""
+    for one in walk(decision):
+        match one:
+            case cst.Float() | cst.DivideAssign():
+                return False
+            case cst.BinaryOperation(operator=cst.Divide()):
+                if not any(map(site.is_tensor, (one.left, one.right))):
+                    return False
     for node in used_names([decision]).values():
         parent, seen = site.document.parent(node), infer(site, node)
         if isinstance(parent, cst.Call) and parent.func is node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -18,8 +19,12 @@ from fullgraph.rewrites.analysis import (
     has_nan_free_gradient,
     infer,
     may_raise,
+    names_bound,
+    names_mutated,
+    names_read,
     operation_of,
     side_effect_of,
+    skipping_flag,
     torch_name,
     walk,
 )
@@ -30,6 +35,7 @@ from fullgraph.rewrites.source import (
     replace_nodes,
 )
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
+from fullgraph.rewrites.transforms.branches.predicate import tensor_of
 from fullgraph.rewrites.transforms.masks.nonzero import assigned_value
 
 _Item = cst.BaseElement | cst.BaseDictElement
@@ -89,7 +95,7 @@ class Choice:
         while m.matches(test, m.UnaryOperation(operator=m.BitInvert())):
             test = cst.ensure_type(test, cst.UnaryOperation).expression
             one, other = other, one
-        mask = mask_of_any(test)
+        mask = mask_of_any(self.site, test)
         if mask is None:
             return None
         match one:
@@ -161,7 +167,12 @@ class Choice:
         if reason := side_effect_of(self.site, *nodes, random=self.random):
             raise NotApplicable(f"both ways would be evaluated, and {reason}")
         if text := may_raise(self.site, *nodes, indices=False):
-            raise NotApplicable(f"both ways would be evaluated, and `{text}` may raise")
+            known = [one for one in nodes if one in self.site.document.ranges]
+            flags = [flag for one in known if (flag := skipping_flag(self.site, one)) is not None]
+            if not flags:
+                raise NotApplicable(f"both ways would be evaluated, and `{text}` may raise")
+            clause = f"what `{self.site.document.code(flags[0])}` kept from running raises nothing"
+            self.agreement.assumes[clause] = None
         if text := may_raise(self.site, *nodes):
             self.agreement.assumes[f"the indices of `{text}` are always in range"] = None
         if self._tests_finiteness and not has_nan_free_gradient(self.site, *nodes):
@@ -200,22 +211,12 @@ class Choice:
 
         It is selected where the condition equals `when`.
         """
-        match operand:
-            case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
-                seen = infer(self.site, mask)
-                is_count = seen is not None and seen.dtypes == {"bool"}
-            case _:
-                return False
         match self.test:
             case cst.Comparison(left=left, comparisons=[one]) if left.deep_equals(operand):
                 kind, number = type(one.operator), integer_literal(one.comparator)
-                positive = (kind, number) in (
-                    (cst.GreaterThan, 0),
-                    (cst.NotEqual, 0),
-                    (cst.GreaterThanEqual, 1),
-                )
                 zero = (kind, number) in ((cst.Equal, 0), (cst.LessThan, 1))
-                return is_count and (positive if when else zero)
+                is_zero = _is_positive(one) if when else zero
+                return is_zero and _counted_mask(self.site, operand) is not None
         return False
 
     def _parts(
@@ -264,9 +265,47 @@ def _key_codes(node: cst.Dict) -> list[str | None]:
     return [code(e.key) if isinstance(e, cst.DictElement) else None for e in node.elements]
 
 
-def mask_of_any(condition: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the mask of a condition `mask.any()`; None for any other."""
+def mask_of_any(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the mask `m` of a condition that holds where `m` is true anywhere; None for others.
+
+    That is `m.any()`, `m.sum() > 0`, and `n > 0` after `n = m.sum()` or `n = m.sum().item()`.
+    """
     match condition:
         case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]):
             return mask.with_changes(lpar=(), rpar=())
+        case cst.Comparison(left=count, comparisons=[one]) if _is_positive(one):
+            return _counted_mask(site, count)
+    return None
+
+
+def _is_positive(target: cst.ComparisonTarget) -> bool:
+    """Return whether a comparison with a count asks whether it is not zero."""
+    kind, number = type(target.operator), integer_literal(target.comparator)
+    return (kind, number) in (
+        (cst.GreaterThan, 0),
+        (cst.NotEqual, 0),
+        (cst.GreaterThanEqual, 1),
+    )
+
+
+def _counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the boolean mask whose true elements `count` counts; None if there is none."""
+    between: Sequence[cst.CSTNode] = ()
+    if isinstance(count, cst.Name):
+        known, block = find_definitions(site.document, count), site.document.parent(site.statement)
+        bindings = known.reaching.get(count, frozenset()) if known is not None else frozenset()
+        value = assigned_value(site, next(iter(bindings))) if len(bindings) == 1 else None
+        if value is None or not isinstance(block, cst.IndentedBlock):
+            return None
+        made = site.document.statement(value)
+        places = [number for number, one in enumerate(block.body) if one in (made, site.statement)]
+        if len(places) != 2:
+            return None
+        count, between = value, block.body[places[0] + 1 : places[1]]
+    match tensor_of(site, count):
+        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
+            seen = infer(site, mask)
+            changed = {*names_bound(*between), *names_mutated(*between)}
+            if seen is not None and seen.dtypes == {"bool"} and not changed & names_read(mask):
+                return mask.with_changes(lpar=(), rpar=())
     return None

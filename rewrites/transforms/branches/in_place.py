@@ -6,9 +6,21 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import ELEMENTWISE, IN_PLACE, NotApplicable, Site, infer, is_tensor
+from fullgraph.rewrites.analysis import (
+    ELEMENTWISE,
+    IN_PLACE,
+    NotApplicable,
+    Site,
+    infer,
+    is_tensor,
+    names_bound,
+    names_read,
+    side_effect_of,
+    skipping_flag,
+)
 from fullgraph.rewrites.source import build_expression, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
+from fullgraph.rewrites.transforms.branches.branches import blocks_of
 from fullgraph.rewrites.transforms.branches.choice import Choice, mask_of_any
 from fullgraph.rewrites.transforms.branches.own_tensors import updates_own_tensor
 
@@ -39,27 +51,38 @@ def is_update(site: Site, node: cst.CSTNode) -> bool:
         last = methods[-1:] and methods[-1] in _FILLS and methods[:-1] == []
         known = last or all(one.removesuffix("_") in _ELEMENTWISE for one in methods)
         return bool(methods) and known and is_tensor(site, base) is True
-    return (
-        isinstance(node, cst.Assign)
-        and len(node.targets) == 1
-        and isinstance(node.targets[0].target, cst.Subscript)
-        and is_tensor(site, node.targets[0].target.value) is True
-    )
+    match node:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=base))]):
+            if (kept := is_tensor(site, base)) is None:  # of a list it would do the same
+                return skipping_flag(site, node) is not None
+            return kept
+    return False
 
 
 def changes_tensors(
     site: Site, *branches: Sequence[cst.CSTNode], read_later: Collection[str] = ()
 ) -> bool:
-    """Return whether branches update tensors in place; False if they have nested blocks.
+    """Return whether branches update tensors in place.
 
-    Tensors that a branch makes itself do not count unless their names are in `read_later`.
+    False if they have nested blocks, other than those of an `if` on a flag of Python. Tensors that
+    a branch makes itself do not count unless their names are in `read_later`.
     """
     lines = [line for branch in branches for line in branch]
-    return all(isinstance(line, cst.SimpleStatementLine) for line in lines) and any(
+    return all(_is_flat(site, line) for line in lines) and any(
         is_update(site, small) and updates_own_tensor(site, small, branch) in ("", *read_later)
         for branch in branches
         for small in _small_statements(branch)
     )
+
+
+def _is_flat(site: Site, line: cst.CSTNode) -> bool:
+    """Return whether a statement is a simple one, or an `if` on a flag around such statements."""
+    if not isinstance(line, cst.If):
+        return isinstance(line, cst.SimpleStatementLine)
+    seen = infer(site, line.test)
+    is_flag = seen is not None and seen.types == ("bool",) and not side_effect_of(site, line.test)
+    inside = blocks_of(line)
+    return is_flag and all(_is_flat(site, one) for one in (*inside.one, *inside.other))
 
 
 def guard_updates(
@@ -76,32 +99,47 @@ def guard_updates(
     """
     if merged := _merge_assignments(choice, *sides):
         return merged
-    made: list[cst.BaseStatement] = []
-    for branch, when in sides:
-        for line in branch:
-            assert isinstance(line, cst.SimpleStatementLine)
-            body = [
-                conditional_statement(choice, small, when, read_later, value_before)
-                for small in line.body
-            ]
-            made.append(line.with_changes(body=body))
-    return made
+
+    def guard_line(line: cst.CSTNode, when: bool, bound: frozenset[str]) -> cst.BaseStatement:
+        """Return a line that has an effect only if the condition equals `when`."""
+        if isinstance(line, cst.If):
+            choice.require_pure(line.test)
+            if bound & names_read(line.test):
+                raise NotApplicable("the branch assigns what an inner `if` tests")
+            inside = blocks_of(line)
+            lines = (*inside.one, *inside.other)
+            return replace_nodes(line, {one: guard_line(one, when, bound) for one in lines})
+        line = cst.ensure_type(line, cst.SimpleStatementLine)
+        body = [
+            conditional_statement(choice, small, when, read_later, value_before)
+            for small in line.body
+        ]
+        return line.with_changes(body=body)
+
+    return [
+        guard_line(line, when, frozenset(names_bound(*branch)))
+        for branch, when in sides
+        for line in branch
+    ]
 
 
 def stored_operands(branch: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
     """Return the values that a branch stores: `y` for `x += y`, all of `x.add_(y)`.
 
-    Leaves out compound statements.
+    Of compound statements, those of an `if` count.
     """
     kinds = cst.AugAssign | cst.Assign | cst.Expr
     return [one.value for one in _small_statements(branch) if isinstance(one, kinds)]
 
 
 def _small_statements(lines: Sequence[cst.CSTNode]) -> Iterator[cst.BaseSmallStatement]:
-    """Yield the simple statements of `lines`; compound statements are left out."""
+    """Yield the simple statements of `lines`, those inside an `if` too."""
     for line in lines:
         if isinstance(line, cst.SimpleStatementLine):
             yield from line.body
+        elif isinstance(line, cst.If):
+            inside = blocks_of(line)
+            yield from _small_statements((*inside.one, *inside.other))
 
 
 def _merge_assignments(
@@ -185,15 +223,15 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
             return node.with_changes(value=_guard_method(choice, call, when))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
             choice.require_pure(node.value, target.slice[0])
-            if when and _selects_nothing_else(choice.test, target):
-                return node
+            if when and _selects_nothing_else(choice, target):
+                return node.with_changes(value=choice.make_finite(node.value, when))
             return node.with_changes(value=_select_by(choice, node.value, target, when))
     raise NotApplicable(f"`{choice.site.document.code(node)}` is no update of a tensor")
 
 
-def _selects_nothing_else(test: cst.BaseExpression, target: cst.Subscript) -> bool:
+def _selects_nothing_else(choice: Choice, target: cst.Subscript) -> bool:
     """Return whether `x[m]` selects nothing where the condition, `m.any()`, is false."""
-    mask = mask_of_any(test)
+    mask = mask_of_any(choice.site, choice.test)
     match target.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=index))]:
             return mask is not None and mask.deep_equals(index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import libcst as cst
 
@@ -14,7 +15,9 @@ from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
     find_definitions,
+    follow_or_assume,
     infer,
+    is_tensor,
     walk,
 )
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
@@ -122,7 +125,7 @@ class Numbers:
                     self.decisions.append(parent)
             case cst.BinaryOperation() if isinstance(parent.operator, _ARITHMETIC):
                 other = parent.right if parent.left is node else parent.left
-                if self.site.is_tensor(other):
+                if is_tensor(self.site, other):
                     self._note_operands(parent, other)
                 else:
                     self._check_arithmetic(parent, other)
@@ -152,6 +155,10 @@ class Numbers:
                     if one is not parent:
                         self._check_arithmetic(call, one.value)
                 self._follow_uses(call, None)
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=kept))]) if (
+                is_tensor(self.site, kept)
+            ):
+                pass
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
                 known = find_definitions(document, node)
                 self._names.add(name.value)
@@ -159,7 +166,10 @@ class Numbers:
                     others = known.reaching[use] - {name} if known is not None else {name}
                     if not all(self._is_decided(other) for other in others):
                         raise NotApplicable(f"`{use.value}` is not always that number")
-                    self._follow_uses(use, seen)
+                    clause = follow_or_assume(
+                        self.site, use, self, partial(self._follow_uses, use, seen)
+                    )
+                    self.assumes |= {clause: None} if clause else {}
             case _:
                 raise NotApplicable("a tensor cannot stand where the number is used")
 
@@ -199,8 +209,19 @@ class Numbers:
             raise NotApplicable("the number meets a tensor that is not of a floating dtype")
         if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
             raise NotApplicable("the number meets a tensor on another device")
-        if "float" in self.dtype and () in seen.shapes and seen.dtypes != {self.dtype}:
+        mixed = "float" in self.dtype and () in seen.shapes and seen.dtypes != {self.dtype}
+        if mixed and not self._is_stored(operation):
             self.zero_dim_operands[operation] = other
+
+    def _is_stored(self, operation: cst.BaseExpression) -> bool:
+        """Return whether all that arithmetic gives is stored in a tensor, which keeps its dtype."""
+        parent = self.site.document.parent(operation)
+        while isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, _ARITHMETIC):
+            parent = self.site.document.parent(parent)
+        match parent:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=tensor))]):
+                return is_tensor(self.site, tensor) is True
+        return False
 
     def _is_decided(self, binding: cst.CSTNode) -> bool:
         """Return whether a name is bound in a branch that depends on a replaced number."""

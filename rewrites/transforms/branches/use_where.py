@@ -261,7 +261,8 @@ class WhereWriter:
         `changes` tells whether the lines update tensors in place.
         """
         named = isinstance(choice.test, cst.Name) and not changes
-        if named or (choice.uses < 2 and not (changes and len(lines) > 1)):
+        several = len(lines) > 1 or any(isinstance(line, cst.If) for line in lines)
+        if named or (choice.uses < 2 and not (changes and several)):
             return lines
         condition = self.site.document.unused_local(self.site.node, "condition")
         edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}

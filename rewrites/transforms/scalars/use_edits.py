@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 
 import libcst as cst
 import libcst.matchers as m
@@ -15,6 +16,7 @@ from fullgraph.rewrites.analysis import (
     Site,
     called_function,
     find_definitions,
+    follow_or_assume,
     infer,
     walk,
 )
@@ -120,7 +122,10 @@ class UseEdits(Edits):
                 continue
             self.visited.add(use)
             may_be_plain = number.may_be_plain or known.reaching[use] != frozenset({name})
-            self.propagate(use, replace(number, may_be_plain=may_be_plain))
+            here = replace(number, may_be_plain=may_be_plain)
+            clause = follow_or_assume(self.site, use, self, partial(self.propagate, use, here))
+            if clause:
+                self.assume(clause)
 
     def assume(self, clause: str) -> None:
         """Add a clause to the assumptions of the rewrite."""

@@ -123,3 +123,26 @@ def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
     assert outcome.applicability == [Applicability.UNSAFE]
     assert "`w` may get a gradient of zero where it got none" in outcome.assumes
     outcome.check((-X, _leaf(w.detach())), zero_is_none=True)
+
+
+def test_a_count_of_a_mask_decides_about_stores_by_that_mask():
+    body = (
+        "w, n = torch.zeros_like(x), 0\n"
+        "for low in (0.0, 0.5, 5.0):\n"
+        "    m = x > low\n"
+        "    count = m.sum().item()\n"
+        "    if count > 0:\n"
+        "        if keeps:\n"
+        "            old[0] = old[0] + count\n"
+        "            w[m] = x.sum() / old[0]\n"
+        "        else:\n"
+        "            w[m] = x.sum() / count\n"
+        "        n += 1\n"
+        "return w / n"
+    )
+    source = _function(body, "x", "keeps", "old")
+    outcome = rewritten(source, _leaf(X), False, torch.ones(1))
+    assert "            w[m] = x.sum() / count.clamp(min=1)\n" in outcome.source
+    assert "            old[0] = torch.where(condition, old[0] + count, old[0])" in outcome.source
+    assert "        n = torch.where(condition, n + 1, n)\n" in outcome.source
+    outcome.check()
