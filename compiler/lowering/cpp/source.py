@@ -324,6 +324,9 @@ class _KernelWriter:
 
 
 def _parallel_for(options: str, work: str) -> str:
-    """Return the pragma of a loop that runs in several threads if there is much work."""
-    condition = f"if(threads > 1 && {work} > {LEAST_WORK})"
+    """Return the pragma of a loop that runs in several threads if there is much work.
+
+    The condition is of `parallel` alone: one thread runs vectors, too.
+    """
+    condition = f"if(parallel: threads > 1 && {work} > {LEAST_WORK})"
     return f"#pragma omp parallel for{options} num_threads(threads) {condition}"

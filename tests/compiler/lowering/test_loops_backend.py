@@ -138,6 +138,16 @@ def test_equal_blocks_are_one_kernel() -> None:
     assert len(calls) == 1
 
 
+def test_one_thread_runs_vectors() -> None:
+    programs: list[Program] = []
+    options = {"on_program": programs.append}
+    compiled = torch.compile(lambda x: x.exp() + 1, backend="loops", options=options)  # type: ignore[arg-type]
+    compiled(torch.ones(40_000))
+    ((kernel,),) = (one.code.kernels for one in programs)
+    assert "parallel for simd" in kernel.text
+    assert "if(parallel: threads > 1" in kernel.text  # without a name it would hold for simd, too
+
+
 def test_kernels_on_disk_are_not_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
