@@ -22,6 +22,7 @@ _FOLDERS = {
     "importlib._bootstrap": "imports",
     "/compiler/lowering/prims/": "",  # decompositions, which AOTAutograd traces
     "/torch/_inductor/decomposition.py": "",
+    "/torch/_inductor/codecache.py": "",  # AOTAutograd's key, too, is computed there
     "/compiler/lowering/": "own Python",
     "/torch/_inductor/": "own Python",
     "/torch/_functorch/": "AOTAutograd",
