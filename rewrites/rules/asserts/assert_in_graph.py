@@ -14,7 +14,7 @@ After:
 
     assert ~torch.isnan(h).any(), "NaN"
     if torch.compiler.is_compiling():
-        assert ~torch.isnan(h).any(), "NaN in h"
+        assert ~torch.isnan(h).any(), "NaN in `h`"
     elif torch.isnan(h).any():
         raise ValueError(f"NaN in {h}")
 
@@ -165,7 +165,7 @@ def _assertion_line(holds: cst.BaseExpression, message: str) -> cst.SimpleStatem
 
 
 def _constant_text(message: cst.BaseExpression | None) -> str:
-    """Return the text of an assertion's message: "NaN in h" for `f"NaN in {h}"`.
+    """Return the text of an assertion's message: "NaN in `h`" for `f"NaN in {h}"`.
 
     A field of an f-string becomes its source if that is short, and "..." otherwise. Any other
     expression becomes "...". The text is "" if `message` is None: there is no message.
@@ -180,10 +180,10 @@ def _constant_text(message: cst.BaseExpression | None) -> str:
 
 
 def _field_text(field: cst.BaseFormattedStringContent) -> str:
-    """Return "x.min()" for `{x.min().item():.2f}`; "..." if it is long, or is `self`."""
+    """Return "`x.min()`" for `{x.min().item():.2f}`; "..." if it is long, or is `self`."""
     value = cst.ensure_type(field, cst.FormattedStringExpression).expression
     code = " ".join(cst.Module([]).code_for_node(value).split()).removesuffix(".item()")
-    return code if len(code) <= _LONGEST_FIELD and code != "self" else "..."
+    return f"`{code}`" if len(code) <= _LONGEST_FIELD and code != "self" else "..."
 
 
 def _string_value(message: cst.BaseExpression) -> str | None:

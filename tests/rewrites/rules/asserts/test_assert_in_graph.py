@@ -31,7 +31,7 @@ def test_left_alone(body):
         (
             'assert not torch.isnan(x).any(), f"{self}: NaN in {x}"  # never',
             "if torch.compiler.is_compiling():\n"
-            '            assert ~torch.isnan(x).any(), "...: NaN in x"\n'
+            '            assert ~torch.isnan(x).any(), "...: NaN in `x`"\n'
             "        else:\n"
             '            assert not torch.isnan(x).any(), f"{self}: NaN in {x}"  # never',
         ),
