@@ -21,8 +21,8 @@ def _function(body):
     ("body", "call", "reason"),
     [
         ("i, j = torch.where(m)\nreturn x[i].sum() + j.sum()", "torch.where(m)", "needed"),
-        ("i, j = torch.where(m)\nreturn x.T[j, i].sum()", "torch.where(m)", "all together"),
-        ("i = m.nonzero()\nreturn x[i].sum()", "m.nonzero()", "all together"),
+        ("i, j = torch.where(m)\nreturn x.T[j, i].sum()", "torch.where(m)", "other elements"),
+        ("i = m.nonzero()\nreturn x[i].sum()", "m.nonzero()", "other elements"),
         ("i = m.nonzero(as_tuple=True)\nreturn x[i]", "m.nonzero(as_tuple=True)", "is returned"),
         (
             "i = m[0].nonzero()[:, 0]\nreturn x[:, i].sum() * i.numel() + i[-1]",
