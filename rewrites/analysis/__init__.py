@@ -6,7 +6,7 @@ from fullgraph.rewrites.analysis.classes import (
     is_plain_attribute,
     method_of_class,
 )
-from fullgraph.rewrites.analysis.definitions import Definitions, find_definitions
+from fullgraph.rewrites.analysis.definitions import Definitions, assigned_value, find_definitions
 from fullgraph.rewrites.analysis.finiteness import (
     Hazard,
     NeutralValue,
@@ -66,6 +66,7 @@ __all__ = [
     "Site",
     "StateUses",
     "always_exits",
+    "assigned_value",
     "assignment_targets",
     "called_function",
     "class_of",

@@ -30,6 +30,14 @@ class Definitions:
         return [use for use, bindings in self.reaching.items() if binding in bindings]
 
 
+def assigned_value(document: Document, binding: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the value that an assignment binds a name to; None for other bindings."""
+    parent = document.parents.get(binding)
+    assign = document.parents.get(parent) if isinstance(parent, cst.AssignTarget) else None
+    single = isinstance(assign, cst.Assign) and len(assign.targets) == 1
+    return assign.value if isinstance(assign, cst.Assign) and single else None
+
+
 def find_definitions(document: Document, node: cst.CSTNode) -> Definitions | None:
     """Return the definitions in the function around `node`; None if it is not in a `def`."""
     function = document.function(node)

@@ -17,7 +17,7 @@ from fullgraph.rewrites.analysis.classes import (
     default_value,
     method_of_class,
 )
-from fullgraph.rewrites.analysis.definitions import find_definitions
+from fullgraph.rewrites.analysis.definitions import assigned_value, find_definitions
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.operation import Operation, operation_of
@@ -196,7 +196,7 @@ def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 4) -> boo
         case cst.Name():
             known = find_definitions(site.document, node)
             found = known.reaching.get(node, frozenset()) if known is not None else frozenset()
-            values = [_value_assigned(site, binding) for binding in found]
+            values = [assigned_value(site.document, binding) for binding in found]
             return bool(values) and all(
                 value is not None and has_no_gradient(site, value, depth - 1) for value in values
             )
@@ -225,15 +225,6 @@ def _is_without_gradients(site: Site, node: cst.CSTNode) -> bool:
             case cst.Lambda():
                 return False
     return False
-
-
-def _value_assigned(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the value of the assignment `binding = value`; None for other bindings."""
-    target = site.document.parents.get(binding)
-    assign = site.document.parents.get(target) if target is not None else None
-    if isinstance(target, cst.AssignTarget) and isinstance(assign, cst.Assign):
-        return assign.value if len(assign.targets) == 1 else None
-    return None
 
 
 def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:

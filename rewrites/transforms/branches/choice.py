@@ -14,6 +14,7 @@ from fullgraph.rewrites.analysis import (
     NeutralValue,
     NotApplicable,
     Site,
+    assigned_value,
     find_definitions,
     find_hazards,
     has_nan_free_gradient,
@@ -36,7 +37,6 @@ from fullgraph.rewrites.source import (
 )
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
-from fullgraph.rewrites.transforms.masks.nonzero import assigned_value
 
 _Item = cst.BaseElement | cst.BaseDictElement
 _FINITE_TESTS = ("isnan", "isinf", "isfinite")
@@ -116,7 +116,7 @@ class Choice:
         if known is None or not isinstance(name, cst.Name):
             return False
         found = known.before.get(self.site.statement, {}).get(name.value, frozenset())
-        values = [assigned_value(self.site, one) for one in found]
+        values = [assigned_value(self.site.document, one) for one in found]
         made = [operation_of(self.site, one) if one is not None else None for one in values]
         return bool(made) and all(one is not None and one.name in _BOUNDED for one in made)
 
@@ -294,7 +294,7 @@ def _counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression |
     if isinstance(count, cst.Name):
         known, block = find_definitions(site.document, count), site.document.parent(site.statement)
         bindings = known.reaching.get(count, frozenset()) if known is not None else frozenset()
-        value = assigned_value(site, next(iter(bindings))) if len(bindings) == 1 else None
+        value = assigned_value(site.document, next(iter(bindings))) if len(bindings) == 1 else None
         if value is None or not isinstance(block, cst.IndentedBlock):
             return None
         made = site.document.statement(value)

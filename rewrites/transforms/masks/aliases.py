@@ -5,9 +5,8 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Definitions, Site, is_new_tensor
+from fullgraph.rewrites.analysis import Definitions, Site, assigned_value, is_new_tensor
 from fullgraph.rewrites.transforms.masks import operators as ops
-from fullgraph.rewrites.transforms.masks.nonzero import assigned_value
 from fullgraph.rewrites.transforms.masks.operators import parse_operation
 from fullgraph.rewrites.transforms.masks.reads import find_read
 
@@ -26,7 +25,7 @@ def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: c
         return False
     bindings = known.before.get(place, {}).get(name.value, frozenset())
     for binding in bindings:
-        made = assigned_value(site, binding)
+        made = assigned_value(site.document, binding)
         if made is None or not is_new_tensor(site, made):
             return False
         uses = [use for use in known.uses(binding) if _may_come_before(site, use, place, binding)]

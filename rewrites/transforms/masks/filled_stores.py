@@ -11,12 +11,17 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Definitions, names_mutated, operation_of, walk
+from fullgraph.rewrites.analysis import (
+    Definitions,
+    assigned_value,
+    names_mutated,
+    operation_of,
+    walk,
+)
 from fullgraph.rewrites.rule import Rewrite
 from fullgraph.rewrites.source import Replacement, build_expression
 from fullgraph.rewrites.transforms.masks.flow import Flow, find_flow
 from fullgraph.rewrites.transforms.masks.mask_value import removable_line
-from fullgraph.rewrites.transforms.masks.nonzero import assigned_value
 from fullgraph.rewrites.transforms.masks.reads import find_read
 from fullgraph.rewrites.transforms.masks.rewriting import find_sinks, rewrite_flow
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink
@@ -143,7 +148,7 @@ def _negated(flow: Flow, mask: cst.BaseExpression) -> cst.BaseExpression | None:
             bindings.get(mask.value, frozenset()) for bindings in flow.definitions.before.values()
         ]
         names = {name for bindings in found for name in bindings}
-        value = assigned_value(flow.site, next(iter(names))) if len(names) == 1 else None
+        value = assigned_value(flow.site.document, next(iter(names))) if len(names) == 1 else None
         inner = _negated(flow, value) if isinstance(value, cst.UnaryOperation | cst.Call) else None
         changed = set(names_mutated(flow.definitions.function))
         is_fixed = isinstance(inner, cst.Name) and not {mask.value, inner.value} & changed
@@ -164,7 +169,7 @@ def _unused_mask_lines(stores: list[Store]) -> list[cst.SimpleStatementLine]:
         if known is None or not isinstance(mask, cst.Name) or _negated(flow, mask) is None:
             continue
         (binding,) = known.before[stores[0].line][mask.value]
-        value = assigned_value(flow.site, binding)
+        value = assigned_value(flow.site.document, binding)
         line = removable_line(flow, value) if value is not None else None
         if line is not None and all(use in own for use in known.uses(binding)):
             lines.append(line)
@@ -194,7 +199,7 @@ def _creation_line(
     flow, last = stores[-1].flow, stores[-1]
     document, name = flow.site.document, stores[0].sink.target.base
     found = known.before.get(stores[0].line, {}).get(getattr(name, "value", ""), frozenset())
-    value = assigned_value(flow.site, next(iter(found))) if len(found) == 1 else None
+    value = assigned_value(flow.site.document, next(iter(found))) if len(found) == 1 else None
     made = operation_of(flow.site, value) if value is not None else None
     line = removable_line(flow, value) if value is not None else None
     if made is None or line is None or made.name not in _FILLS or made.keywords:

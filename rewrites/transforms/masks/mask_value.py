@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import NotApplicable, walk
+from fullgraph.rewrites.analysis import NotApplicable, assigned_value, walk
 from fullgraph.rewrites.transforms.masks.flow import Flow
-from fullgraph.rewrites.transforms.masks.nonzero import assigned_value
 from fullgraph.rewrites.transforms.masks.rewriting import require_unchanged_mask
 
 
@@ -29,7 +28,7 @@ def find_mask_value(flow: Flow) -> MaskValue | None:
     if not isinstance(mask, cst.Name):
         return MaskValue(mask)
     bindings = known.reaching.get(mask, frozenset()) if known is not None else frozenset()
-    value = assigned_value(site, next(iter(bindings))) if len(bindings) == 1 else None
+    value = assigned_value(site.document, next(iter(bindings))) if len(bindings) == 1 else None
     if known is None or value is None:
         return None
     try:

@@ -7,7 +7,7 @@ from enum import Enum
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import Site, find_definitions
+from fullgraph.rewrites.analysis import Site, assigned_value, find_definitions
 from fullgraph.rewrites.source import build_expression, integer_literal
 from fullgraph.rewrites.transforms.masks.operators import integer_literals
 
@@ -271,16 +271,8 @@ def _position_of(site: Site, node: cst.Subscript) -> cst.BaseExpression | None:
     known = find_definitions(site.document, index)
     if not isinstance(index, cst.Name) or known is None:
         return None
-    values = [assigned_value(site, one) for one in known.reaching.get(index, ())]
+    values = [assigned_value(site.document, one) for one in known.reaching.get(index, ())]
     return index if values and all(_is_position(value) for value in values) else None
-
-
-def assigned_value(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the value that an assignment binds a name to; None for other bindings."""
-    parent = site.document.parents.get(binding)
-    assign = site.document.parents.get(parent) if isinstance(parent, cst.AssignTarget) else None
-    single = isinstance(assign, cst.Assign) and len(assign.targets) == 1
-    return assign.value if isinstance(assign, cst.Assign) and single else None
 
 
 def _is_position(value: cst.BaseExpression | None) -> bool:
