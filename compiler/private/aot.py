@@ -70,9 +70,10 @@ def compile_with_autograd_cache(
     the cache lies and whether it is used, torch's own settings say. A short graph is compiled each
     time, and so is every graph by a torch that keeps no code but Inductor's.
     """
-    saved_type = _saved_code_type()
     calls = sum(node.op.startswith("call_") for node in module.graph.nodes)
-    if tag is None or saved_type is None or calls < MIN_SAVED:
+    is_kept = tag is not None and calls >= MIN_SAVED
+    saved_type = _saved_code_type() if is_kept else None  # it imports a part of Inductor
+    if saved_type is None:
 
         def compile_graph(graph: torch.fx.GraphModule, _: Sequence[object]) -> Any:
             return compiler(graph).load()
