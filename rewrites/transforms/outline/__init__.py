@@ -22,13 +22,20 @@ from fullgraph.rewrites.transforms.outline.statement import (
     outline_statement,
     set_apart,
 )
+from fullgraph.rewrites.transforms.outline.tensor_check import (
+    TensorCheck,
+    find_tensor_check,
+    tensor_condition,
+)
 
 __all__ = [
     "Statement",
+    "TensorCheck",
     "call_of",
     "find_decorator",
     "find_outlined_statement",
     "find_outlining_refusal",
+    "find_tensor_check",
     "is_check_statement",
     "is_exception_caught",
     "is_output_statement",
@@ -37,5 +44,6 @@ __all__ = [
     "parameter_type_of",
     "set_apart",
     "strip_item",
+    "tensor_condition",
     "uses_function_transforms",
 ]

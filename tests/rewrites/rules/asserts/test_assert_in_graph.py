@@ -18,6 +18,8 @@ NAN = torch.tensor([1.0, float("nan")])
         "if x.isnan().any():\n            print(x)\n            raise ValueError(self)",
         "assert self is not None and not x.isnan().any(), self",
         "if self.training and x.isnan().any():\n            raise ValueError(self)",
+        "bad = x.sum().item()\n        if bad < 0:\n            raise ValueError(str(bad))",
+        "bad = int(x.mean())\n        if bad < 0:\n            raise ValueError(self)",
     ],
 )
 def test_left_alone(body):
@@ -41,6 +43,18 @@ def test_left_alone(body):
             '            assert ~torch.isnan(x).any(), "NaN"\n'
             "        elif torch.isnan(x).any():  # never\n"
             '            raise  ValueError("NaN", self)',
+        ),
+        (
+            "bad = int(x.isnan().sum())\n"
+            "        if bad > 0:\n"
+            "            where = x.isnan().nonzero().tolist()\n"
+            '            raise ValueError(f"{bad} NaN at {where}")',
+            "bad = x.isnan().sum()\n"
+            "        if torch.compiler.is_compiling():\n"
+            '            assert bad <= 0, "`bad` NaN at `where`"\n'
+            "        elif bad > 0:\n"
+            "            where = x.isnan().nonzero().tolist()\n"
+            '            raise ValueError(f"{bad} NaN at {where}")',
         ),
         (
             "if not (x.isnan().any() or x.sum().item()<0):\n            pass\n"
