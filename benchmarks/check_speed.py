@@ -1,6 +1,7 @@
 """CPU time of `fullgraph check`, cold and warm, beside `ast.parse`, ruff and TorchFix.
 
 python benchmarks/check_speed.py [FOLDER] [--jobs N] [--torchfix PROGRAM]    prints one table
+python benchmarks/check_speed.py --plugin    tests that compile, with and without pytest's plugin
 
 FOLDER holds the files `modeling_*.py`; by default it is that of the installed transformers.
 TorchFix runs in an environment of its own, on one of 100 files: `python -m venv ENV &&
@@ -21,6 +22,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
+from functools import partial
 from importlib import metadata, util
 from io import StringIO
 from pathlib import Path
@@ -32,6 +34,20 @@ from fullgraph.rewrites.check.sources import no_garbage_collection
 
 SAMPLE = 100
 """TorchFix runs on one of so many files."""
+TESTS = """
+import pytest
+import torch
+from torch import nn
+
+
+MARK
+@pytest.mark.parametrize("width", [8, 16, 24])
+def test_a_step_of_training(width):
+    model = nn.TransformerEncoderLayer(width, 2, 2 * width, batch_first=True)
+    torch.compile(model)(torch.randn(2, 5, width)).square().mean().backward()
+"""
+"""Tests of which each compiles a model of its own under Inductor; MARK asks the plugin to watch."""
+MARKS = {"watched": "@pytest.mark.fullgraph(breaks=0)", "not watched": "", "without the plugin": ""}
 Run = Callable[[list[str]], object]
 
 
@@ -98,6 +114,27 @@ def measure(runs: Mapping[str, Run], files: list[str], repeat: int) -> dict[str,
     return {name: min(taken) for name, taken in times.items()}
 
 
+def measure_plugin(repeat: int) -> None:
+    """Print a table of the CPU time of tests that compile, with fresh caches in every run."""
+    times: dict[str, list[float]] = {name: [] for name in MARKS}
+    for _ in range(repeat):
+        for name, mark in MARKS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, "test_steps.py")
+                path.write_text(TESTS.replace("MARK", mark))
+                command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+                if name == "without the plugin":
+                    command += ["-p", "no:fullgraph"]
+                caches = {"TORCHINDUCTOR_CACHE_DIR": folder, "OMP_NUM_THREADS": "1"}
+                run = partial(run_program, command, [str(path)], **caches)
+                times[name].append(cpu_seconds(run))
+    least = {name: min(taken) for name, taken in times.items()}
+    print(f"torch {metadata.version('torch')}; CPU seconds, the smallest of {repeat} runs.\n")
+    print("| three tests that compile | CPU s | ratio |\n| --- | ---: | ---: |")
+    for name, seconds in least.items():
+        print(f"| {name} | {seconds:.1f} | {seconds / least['without the plugin']:.3f} |")
+
+
 def main(arguments: list[str]) -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser()
@@ -106,7 +143,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--edits", action="store_true", help="measure the search for edits too")
     parser.add_argument("--torchfix", metavar="PROGRAM", help="the program `torchfix`")
+    parser.add_argument("--plugin", action="store_true", help="measure pytest's plugin")
     args = parser.parse_args(arguments)
+    if args.plugin:
+        measure_plugin(args.repeat)
+        return
     if args.folder is None:
         found = util.find_spec("transformers")
         assert found is not None and found.origin is not None

@@ -48,6 +48,9 @@ class Rewrite:
     exception). In compiled and eager code: "randomness"."""
     needs_both_branches: bool = False
     """Whether the proof fails unless it reached both branches of each of `tests`."""
+    has_shortcut: bool = False
+    """Whether eager code goes on to skip work, by a condition with `torch.compiler.is_compiling()`.
+    The proof runs in eager what compiled code runs, with that call as True."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Configuration that an idea sets: "torch._dynamo.config.allow_rnn" to True."""
     shorter: Rewrite | None = None

@@ -16,6 +16,7 @@ from fullgraph.rewrites.analysis import Knowledge, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules import all_rules
 from fullgraph.rewrites.source import Document, Replacement, parse_document
+from fullgraph.rewrites.transforms.eager_only import compiled_part
 
 EditKey = tuple[str, str]
 """What identifies an edit: the rule's code and the text of the edited file."""
@@ -43,6 +44,14 @@ class Offer:
     def text(self) -> str:
         """The document's whole text with this edit alone."""
         return self.document.with_edits(self.rewrite.replacements, self.rewrite.imports)
+
+    @cached_property
+    def as_compiled(self) -> Offer:
+        """The offer with what compiled code runs: `True` for `is_compiling()` in conditions."""
+        if not self.rewrite.has_shortcut:
+            return self
+        edits = {node: compiled_part(new) for node, new in self.rewrite.replacements.items()}
+        return replace(self, rewrite=replace(self.rewrite, replacements=edits))
 
     @cached_property
     def preference(self) -> tuple[bool, ...]:

@@ -24,7 +24,7 @@ from fullgraph.rewrites.fix.causes import CauseKey, staying_causes
 from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
 from fullgraph.rewrites.fix.edits import observe_program
 from fullgraph.rewrites.fix.fixes import Fixes
-from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
+from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers, places_to_observe, propose
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import CheckedSetting, CompileSetting, find_setting
 from fullgraph.rewrites.fix.results import FullgraphRun, list_suggestions, list_unfixed
@@ -162,10 +162,13 @@ def fix(
     ) -> Proof:
         """Prove all edits of `offers` together, without repeating runs that `memo` holds."""
         rewrites = [offer.rewrite for offer in offers]
+        shortcuts = any(rewrite.has_shortcut for rewrite in rewrites)
+        compiled = apply_offers(offer.as_compiled for offer in offers)[0] if shortcuts else {}
         return prove(
             program,
             texts,
             base=base,
+            as_compiled={**texts, **compiled},
             inductor=inductor,
             memo=memo,
             tests=[o.document.position(test) for o in offers for test in o.rewrite.tests],

@@ -39,6 +39,7 @@ def prove(
     texts: Mapping[str, str],
     *,
     base: Mapping[str, str] | None = None,
+    as_compiled: Mapping[str, str] | None = None,
     tests: Sequence[Position] = (),
     seconds: float = 120.0,
     inductor: bool = False,
@@ -55,9 +56,10 @@ def prove(
     without a backward. Outputs, gradients, state, exceptions, printed text, log records, warnings
     and random numbers are compared. Then the new code runs under torch.compile, with `inductor`
     under Inductor too, and is compared with its own eager run. With `numbers`, a 0-d tensor may
-    replace a scalar. Unless `strict`, variants on which an operator of the original raises are
-    skipped. `exempt` holds what may change (`Rewrite.exempts`). With `both`, the proof fails unless
-    both branches were reached. Runs that `memo` holds are not repeated.
+    replace a scalar. In eager `as_compiled`, if given, runs in place of `texts`: `texts` as
+    compiled code runs them. Unless `strict`, variants on which an operator of the original raises
+    are skipped. `exempt` holds what may change (`Rewrite.exempts`). With `both`, the proof fails
+    unless both branches were reached. Runs that `memo` holds are not repeated.
     """
     base, memo = base or {}, memo or RunMemo()
     limit = time.monotonic() + seconds
@@ -81,11 +83,12 @@ def prove(
     unseen = [f"`{title}` was {side}" for title, side in sides if side != "both"]
     if both and unseen:
         return _failed_proof("branches", f"{unseen[0]} on every input tried")
-    with override_program(subject.target, texts) as overlay:
+    eager_texts = as_compiled or texts
+    with override_program(subject.target, eager_texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
         new = memo.run_eager(
-            texts,
+            eager_texts,
             cases,
             special,
             lambda new: _run_proof_job(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from collections.abc import Sequence
 
-from fullgraph.rewrites.source import Document, build_expression
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.rewrites.source import Document, Replacement, build_expression, replace_nodes
 
 
 def compiling_condition(document: Document) -> str:
@@ -37,6 +40,26 @@ def _operands_of_and(test: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [*_operands_of_and(test.left), *_operands_of_and(test.right)]
 
 
+def decide_compiled(
+    document: Document, operand: cst.BaseExpression, path: Sequence[cst.CSTNode], value: bool
+) -> dict[cst.CSTNode, cst.CSTNode]:
+    """Return the edit by which compiled code takes `operand`, part of a condition, to be `value`.
+
+    `torch.compiler.is_compiling() or t` for true, `not torch.compiler.is_compiling() and t` for
+    false. `path` holds the `and`, `or` and `not` around the operand, innermost first; `not t` is
+    one operand.
+    """
+    outer = list(path)
+    while outer and isinstance(outer[0], cst.UnaryOperation):
+        operand, value = cst.ensure_type(outer.pop(0), cst.UnaryOperation), not value
+    guard = f"{compiling_condition(document)} or" if value else f"{eager_condition(document)} and"
+    joined = build_expression(f"({guard} {{t}})", t=operand)
+    around = outer[0].operator if outer and isinstance(outer[0], cst.BooleanOperation) else None
+    if around is None or isinstance(around, cst.Or if value else cst.And):
+        joined = joined.with_changes(lpar=(), rpar=())
+    return {operand: joined}
+
+
 def run_in_eager_only(document: Document, *statements: cst.BaseStatement) -> cst.If:
     """Return consecutive statements under `if not torch.compiler.is_compiling():`."""
     first = statements[0]
@@ -45,3 +68,22 @@ def run_in_eager_only(document: Document, *statements: cst.BaseStatement) -> cst
         cst.IndentedBlock([first.with_changes(leading_lines=()), *statements[1:]]),
         leading_lines=getattr(first, "leading_lines", ()),
     )
+
+
+def compiled_part(new: Replacement) -> Replacement:
+    """Return new code in which conditions have `True` for `torch.compiler.is_compiling()`."""
+    if isinstance(new, cst.FlattenSentinel):
+        return cst.FlattenSentinel(
+            [one for one in map(compiled_part, new.nodes) if isinstance(one, cst.CSTNode)]
+        )
+    if not isinstance(new, cst.CSTNode):
+        return new
+    asked = m.Call(func=m.Attribute(attr=m.Name("is_compiling")))
+    either = asked | m.UnaryOperation(operator=m.Not(), expression=asked)
+    found = m.findall(new, m.BooleanOperation(left=either))
+    calls = [
+        call
+        for one in found
+        for call in m.findall(cst.ensure_type(one, cst.BooleanOperation).left, asked)
+    ]
+    return replace_nodes(new, {call: cst.Name("True") for call in calls})

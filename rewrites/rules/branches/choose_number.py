@@ -30,6 +30,8 @@ next to tensors that are not of a floating dtype; `int()` of floating-point numb
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
@@ -64,7 +66,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             edits = numbers.edits()
         except NotApplicable as escape:
             return Refusal(str(escape))
-        return rewrite_assuming(edits, _WHY, numbers.assumes, numbers.tests)
+        made = rewrite_assuming(edits, _WHY, numbers.assumes, numbers.tests)
+        return replace(made, has_shortcut=numbers.has_shortcut)
     return None
 
 

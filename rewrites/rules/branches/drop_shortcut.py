@@ -1,4 +1,4 @@
-"""A condition that only saves work, or skips what has no effect, is dropped.
+"""A condition that only saves work, or skips what has no effect, is left to eager code.
 
 Before:
 
@@ -13,20 +13,22 @@ Before:
 After:
 
     rows = torch.where(picks == number)[0]
-    y.index_add_(0, rows, self.experts[number](x[rows]))
+    if torch.compiler.is_compiling() or len(rows) > 0:
+        y.index_add_(0, rows, self.experts[number](x[rows]))
 
+    if not torch.compiler.is_compiling() and mask.all():
+        return F.scaled_dot_product_attention(q, k, v)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
-An early `return`, `continue` or `break` goes away, any other block without an `else` always runs,
-and of two blocks the `else` runs, unless it does nothing, adds zero (`y += 0.0 * unused.sum()`), or
-is for the case that nothing was selected: `if len(rows) > 0: … else: …`.
-Parts of the condition that do not depend on data stay: `if mask is None or mask.all():` becomes
-`if mask is None:`.
+Compiled code never takes an early `return`, `continue` or `break`, always runs any other block
+without an `else`, and of two blocks takes the `if`, unless the `else` does more, or the `if` is for
+the case that nothing was selected: `if len(rows) == 0: … else: …`. An `else` that does nothing, or
+adds zero (`y += 0.0 * unused.sum()`), counts as none.
 
 Always unsafe, and accepted only where the proof took both branches and found equal results. Where
-the code that now always runs draws random numbers, those that follow are others.
+the code that compiled code always runs draws random numbers, those that follow are others.
 
-Refuses: conditions of an `elif`, a loop or a comprehension, and branches that raise.
+Refuses: conditions of a loop or a comprehension, and branches that raise.
 """
 
 from __future__ import annotations
@@ -39,11 +41,10 @@ import libcst.matchers as m
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement, inline_block
-from fullgraph.rewrites.transforms.branches.assignments import statements_of
 from fullgraph.rewrites.transforms.branches.operands import ConditionOperand, find_operand
+from fullgraph.rewrites.transforms.eager_only import decide_compiled
 
-_WHY = "The condition only saves work: without it the results were the same on every input tried."
+_WHY = "Compiled code does without the shortcut: the results were the same on every input tried."
 _FILTERS = (
     "the data decide how many elements the list has: compute all, and select by the mask at the end"
 )
@@ -67,8 +68,6 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         case _:
             filters = any(isinstance(one, cst.CompIf) for one in site.document.ancestors(site.node))
             return Refusal(_FILTERS) if filters else None
-    if isinstance(node, cst.If) and isinstance(site.document.parent(node), cst.If):
-        return Refusal("an `elif` depends on the conditions before it")
     wanted = _wanted_value(node, found)
     if wanted is None:
         return Refusal("neither branch is a shortcut of the other")
@@ -80,9 +79,6 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     value = wanted
     for operator in found.path:
         value ^= isinstance(operator, cst.UnaryOperation)
-    replacements = _drop_operand(site, found, node, value)
-    if replacements is None:
-        return Refusal("nothing would be left of its block")
     code = site.document.code(found.operand)
     assumes = [f"`{code}` only saves work"]
     exempts: frozenset[str] = frozenset()
@@ -91,13 +87,15 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         assumes.append("other random numbers may be drawn")
         exempts = frozenset({"randomness"})
     return Rewrite(
-        replacements,
+        decide_compiled(site.document, found.operand, found.path, value),
         _WHY,
         Applicability.UNSAFE,
         tuple(assumes),
         tests=(found.operand,),
         exempts=exempts,
+        imports=("torch",),
         needs_both_branches=True,
+        has_shortcut=True,
     )
 
 
@@ -146,31 +144,6 @@ def _is_constant(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.BaseNumber | cst.SimpleString) or (
         isinstance(node, cst.Name) and node.value in ("None", "True", "False")
     )
-
-
-def _drop_operand(
-    site: Site, found: ConditionOperand, node: cst.If | cst.IfExp, value: bool
-) -> dict[cst.CSTNode, Replacement] | None:
-    """Return the edits that replace `found`, an operand of the condition of `node`, by `value`.
-
-    The edits also simplify `and` and `or` around the operand. None if nothing would be left of the
-    block that contains `node`.
-    """
-    inner: cst.CSTNode = found.operand
-    for operator in found.path:
-        if isinstance(operator, cst.UnaryOperation):
-            value = not value
-        elif isinstance(operator.operator, cst.And) is value:
-            return {operator: operator.right if operator.left is inner else operator.left}
-        inner = operator
-    if isinstance(node, cst.IfExp):
-        return {node: node.body if value else node.orelse}
-    block = node.body if value else node.orelse.body if isinstance(node.orelse, cst.Else) else None
-    if block is None:
-        outer = site.document.parent(node)
-        alone = not isinstance(outer, cst.IndentedBlock | cst.Module) or len(outer.body) == 1
-        return None if alone else {node: cst.RemoveFromParent()}
-    return {node: inline_block(node, statements_of(block))}
 
 
 RULE = Rule(

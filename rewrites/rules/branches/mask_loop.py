@@ -13,6 +13,8 @@ After:
     for _ in range(10):
         x = torch.where(done, x, x * 2)
         done = done | (x.sum() > 100)
+        if not torch.compiler.is_compiling() and done:
+            break
 
 A `return` in the loop is rewritten the same way: its value is chosen after the loop. A name
 that gets its first value in the loop is None before. What Python decides stays an `if`:
@@ -20,7 +22,8 @@ that gets its first value in the loop is None before. What Python decides stays 
 reads stays a tensor: `change = a.norm().item() / b.norm().item()`. The variable of a `range` that
 is used after the loop keeps its value at the exit.
 
-The loop always runs to its end: this pays for short loops, which are unrolled in the graph anyway.
+Compiled, the loop always runs to its end: this pays for short loops, which are unrolled in the
+graph anyway.
 
 Unsafe where it is not known that what the loop assigns keeps its dtype and shape, that a loop which
 gives names their first values has an iteration, and where a number becomes a tensor.
@@ -31,6 +34,8 @@ else`; and variables of loops over anything but a `range` that are used after th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
@@ -40,7 +45,7 @@ from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.masked_loop import MaskedLoop
 from fullgraph.rewrites.transforms.branches.predicate import find_condition
 
-_WHY = "Every iteration runs; what those after the exit compute is not used."
+_WHY = "Compiled, every iteration runs; what those after the exit compute is not used."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -53,7 +58,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         edits = masking.edits()
     except NotApplicable as escape:
         return Refusal(str(escape))
-    return rewrite_assuming(edits, _WHY, masking.assumes, [node.test])
+    made = rewrite_assuming(edits, _WHY, masking.assumes, [node.test])
+    return replace(made, has_shortcut=True)
 
 
 def _leaves_loop(site: Site, node: cst.If) -> bool:

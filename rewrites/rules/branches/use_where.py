@@ -20,6 +20,10 @@ which elements count.
 Tests may be joined by `and`, `or` and `not`, and may be `torch.equal`, `torch.allclose`,
 `t.item() > 0` or `bool(t)`.
 
+Where only one way calls layers, eager code goes on to skip them:
+`if torch.compiler.is_compiling() or condition:` stands before the selection, or, after an early
+exit, `if not torch.compiler.is_compiling() and condition:` before what it skips.
+
 Lines of a way that print, log or warn come before it, for eager code alone; a dict's item may be
 what both ways set.
 

@@ -29,9 +29,8 @@ import libcst.matchers as m
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.branches.operands import find_operand
-from fullgraph.rewrites.transforms.eager_only import compiling_condition, eager_condition
+from fullgraph.rewrites.transforms.eager_only import decide_compiled
 
 _MEMORY = re.compile(r"(data_ptr|storage|untyped_storage|is_set_to|_is_view|is_alias_of|nbytes)$")
 
@@ -47,13 +46,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     answers = {bool(value) for value in seen.values} if seen is not None else set()
     true = answers == {True} or (not answers and isinstance(found.branch, cst.Assert))
     document = site.document
-    guard = f"{compiling_condition(document)} or" if true else f"{eager_condition(document)} and"
-    guarded = build_expression(f"({guard} {{asked}})", asked=found.operand)
-    if not found.path:
-        guarded = guarded.with_changes(lpar=(), rpar=())
     code = document.code(found.operand)
     return Rewrite(
-        {found.operand: guarded},
+        decide_compiled(document, found.operand, found.path, true),
         f"Compiled code takes it that `{code}` is {'true' if true else 'false'}.",
         Applicability.UNSAFE,
         (f"`{code}` decides nothing that the compiled result depends on",),

@@ -61,6 +61,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         tuple(numbers.assumes),
         ("torch",),
         tuple(numbers.tests),
+        has_shortcut=numbers.has_shortcut,
     )
 
 

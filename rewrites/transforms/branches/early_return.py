@@ -25,7 +25,9 @@ from fullgraph.rewrites.transforms.branches.block_lines import Lines, lost_comme
 from fullgraph.rewrites.transforms.branches.branches import last_line
 from fullgraph.rewrites.transforms.branches.own_tensors import parts_evaluated
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
+from fullgraph.rewrites.transforms.branches.shortcut import is_work, leave_in_eager
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
+from fullgraph.rewrites.transforms.eager_only import eager_and
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
@@ -115,10 +117,20 @@ def select_return(
         lines.append(build_statement("{n} = {v}", n=name, v=bare))
         names[early] = cst.Name(name)
     selection.tests.append(node.test)
+    alone = len(statements_of(node.body)) == 1
+    saves = alone and not is_work(site, body) and is_work(site, [*after.statements, after.value])
+    selection.has_shortcut |= saves
     if condition.guard is not None:
-        return _rewrite_guarded(node, condition, after, value, choice.uses, lines)
+        found = _rewrite_guarded(node, condition, after, value, choice.uses, lines)
+        if saves:
+            leave = node.with_changes(test=eager_and(site.document, node.test))
+            later = cst.ensure_type(found[node], cst.If).with_changes(leading_lines=())
+            found[node] = cst.FlattenSentinel([leave, later])
+        return found
     plain = isinstance(choice.test, cst.Name) and choice.test.value not in changed
-    if not plain and (choice.uses > 1 or after.statements):
+    if saves:
+        lines = [leave_in_eager(site, condition, choice.test, node.body), *lines]
+    if not plain and (choice.uses > 1 or after.statements or saves):
         name = site.document.unused_local(node, "condition")
         names[choice.test] = cst.Name(name)
         lines = [replace_nodes(line, {choice.test: names[choice.test]}) for line in lines]

@@ -48,6 +48,8 @@ class Numbers:
     """Conditionals that depend on the scalars, in order."""
     assumes: dict[str, None] = field(default_factory=dict)
     tests: list[cst.BaseExpression] = field(default_factory=list)
+    has_shortcut: bool = False
+    """Whether eager code goes on to skip work (`Rewrite.has_shortcut`)."""
     device: str = "cpu"
     dtype: str = "float64"
     zero_dim_operands: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
@@ -257,6 +259,7 @@ class Numbers:
             self.assumes |= conditional.assumes
         else:
             self.assumes |= selection.assumes
+            self.has_shortcut |= selection.has_shortcut
         self.tests.append(node.test)
         return edits
 

@@ -47,6 +47,7 @@ from fullgraph.rewrites.transforms.branches.in_place import (
 from fullgraph.rewrites.transforms.branches.output import writes_only
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
 from fullgraph.rewrites.transforms.branches.selected_list import find_selected_list
+from fullgraph.rewrites.transforms.branches.shortcut import saves_work, skip_in_eager
 
 Branch = TypeVar("Branch")
 
@@ -71,6 +72,8 @@ class WhereWriter:
     """A line to insert before the statement that contains a conditional expression."""
     elsewhere: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
     """Edits outside of the branches."""
+    has_shortcut: bool = False
+    """Whether eager code goes on to skip work (`Rewrite.has_shortcut`)."""
     output: list[cst.BaseStatement] = field(default_factory=list)
     """Statements of the branches that only print, log or warn; the rewrite leaves them out."""
 
@@ -233,9 +236,8 @@ class WhereWriter:
         choice = self.choice(condition)
         merged = self._merge_values(branches, choice, one, other)
         self.tests.append(branches.test)
-        return self._hoist_condition(
-            choice, [*merged.local_lines, *_make_assignments(merged.values)]
-        )
+        lines = [*merged.local_lines, *_make_assignments(merged.values)]
+        return self._hoist_condition(choice, branches, condition, lines)
 
     def _merge_updates(self, branches: Branches, condition: Predicate) -> Lines:
         """Rewrite branches that update tensors in place, statement by statement."""
@@ -253,22 +255,33 @@ class WhereWriter:
         local = names_bound(*branches.one, *branches.other)
         choice.agreement.assume_zero_gradients(operands[0], operands[1], local)
         self.tests.append(branches.test)
-        return self._hoist_condition(choice, lines, changes=True)
+        return self._hoist_condition(choice, branches, condition, lines, changes=True)
 
-    def _hoist_condition(self, choice: Choice, lines: Lines, changes: bool = False) -> Lines:
+    def _hoist_condition(
+        self,
+        choice: Choice,
+        branches: Branches,
+        condition: Predicate,
+        lines: Lines,
+        changes: bool = False,
+    ) -> Lines:
         """Return `lines` with a name for the condition if it occurs several times.
 
-        `changes` tells whether the lines update tensors in place.
+        `changes` tells whether the lines update tensors in place. Eager code skips the lines where
+        it skipped work.
         """
+        if saves := saves_work(self.site, branches):
+            lines = skip_in_eager(self.site, condition, choice.test, branches, lines)
+            self.has_shortcut = True
         named = isinstance(choice.test, cst.Name) and not changes
         several = len(lines) > 1 or any(isinstance(line, cst.If) for line in lines)
-        if named or (choice.uses < 2 and not (changes and several)):
+        if named or (choice.uses < 2 and not saves and not (changes and several)):
             return lines
-        condition = self.site.document.unused_local(self.site.node, "condition")
-        edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}
+        name = self.site.document.unused_local(self.site.node, "condition")
+        edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(name)}
         copied = changes and not is_new_tensor(self.site, choice.test)  # it may be what is changed
         template = "{c} = {t}.clone()" if copied else "{c} = {t}"
-        first = build_statement(template, c=condition, t=choice.test)
+        first = build_statement(template, c=name, t=choice.test)
         return [first, *(replace_nodes(line, edits) for line in lines)]
 
     def _require_private_names(

@@ -62,7 +62,7 @@ def rewrite_conditional(
             writer.assumes["nobody needs this output from the compiled program"] = None
         rewrite = rewrite_assuming(made, why, writer.assumes, writer.tests)
         exempts = frozenset({"text", "records"} if writer.output else ())
-        return replace(rewrite, exempts=rewrite.exempts | exempts)
+        return replace(rewrite, exempts=rewrite.exempts | exempts, has_shortcut=writer.has_shortcut)
     return rewrite_assuming(made, why, writer.assumes, [node.test], numbers=False)
 
 

@@ -38,7 +38,9 @@ SILENT = {
                     print(x)
                 if not torch.compiler.is_compiling():
                     print(x.sum().item())
-                return x
+                if torch.compiler.is_compiling() or x.sum() > 0:
+                    x = x + 1
+                return x if not torch.compiler.is_compiling() and not x.any() else -x
     """,
     "not compiled": """
         def train(model, x: Tensor):

@@ -6,6 +6,7 @@ from tests.rewrites.harness import imported, offered
 
 pytestmark = pytest.mark.compiles
 
+COMPILED = "torch.compiler.is_compiling()"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
 
@@ -27,7 +28,6 @@ def _offer(body):
     ("body", "reason"),
     [
         ("if (x > 0).all():\n    raise ValueError\nreturn x", "raises"),
-        ("if mask:\n    return x\nelif (x > 0).all():\n    return -x\nreturn x", "`elif`"),
         ("if (x > 0).all():\n    y = x\nelif mask:\n    y = -x\nreturn x", "neither branch"),
         ("while (x > 0).all():\n    x = x - 1\nreturn x", ""),
         ("return [y for y in x if (x > 0).all()]", "how many elements"),
@@ -41,36 +41,49 @@ def test_left_alone(body, reason):
 @pytest.mark.parametrize(
     ("body", "fixed"),
     [
-        ("if (x > 0).all():\n    return x\nreturn x.relu()", "return x.relu()"),
-        ("if not (x > 0).all():\n    x = x.relu()\nreturn x", "x = x.relu()\nreturn x"),
+        ("if (x > 0).all():\n    return x\nreturn x.relu()", "if EAGER and (x > 0).all():"),
+        ("if not (x > 0).all():\n    x = x.relu()\nreturn x", "if COMPILED or not (x > 0).all():"),
         (
             "if mask is None or (x > 0).all():\n    return x\nreturn x * mask",
-            "if mask is None:\n    return x\nreturn x * mask",
+            "if mask is None or (EAGER and (x > 0).all()):",
         ),
         (
             "if mask is None and not (x > 0).all():\n    x = x.relu()\nreturn x",
-            "if mask is None:\n    x = x.relu()\nreturn x",
+            "if mask is None and (COMPILED or not (x > 0).all()):",
+        ),
+        (
+            "if mask:\n    return x\nelif (x > 0).all():\n    return -x\nreturn x",
+            "elif EAGER and (x > 0).all():",
         ),
         (
             "if (x > 0).all():\n    y = x\nelse:\n    y = x.relu()\nreturn y",
-            "y = x.relu()\nreturn y",
+            "if EAGER and (x > 0).all():",
         ),
-        ("y = None if (x > 0).all() else x\nreturn y", "y = x\nreturn y"),
+        (
+            "y = None if (x > 0).all() else x\nreturn y",
+            "y = None if EAGER and (x > 0).all() else x",
+        ),
     ],
 )
 def test_fixed(body, fixed):
-    assert _offer(body) == fixed
+    new = fixed.replace("EAGER", f"not {COMPILED}").replace("COMPILED", COMPILED)
+    (old,) = [line for line in body.split("\n") if "(x > 0).all()" in line]
+    assert _offer(body) == body.replace(old, new)
 
 
 @pytest.mark.parametrize(
-    ("condition", "kept"),
-    [("len(x[x > 0]) > 0", "x.relu()"), ("not (x > 0).any()", "x"), ("(x > 0).sum() == 0", "x")],
+    ("condition", "guard"),
+    [
+        ("len(x[x > 0]) > 0", f"{COMPILED} or"),
+        ("not (x > 0).any()", f"not {COMPILED} and"),
+        ("(x > 0).sum() == 0", f"not {COMPILED} and"),
+    ],
 )
-def test_of_two_blocks_the_one_with_elements_is_kept(condition, kept):
+def test_of_two_blocks_compiled_code_takes_the_one_with_elements(condition, guard):
     body = f"if {condition}:\n    y = x.relu()\nelse:\n    y = x\nreturn y"
     operand = condition.removeprefix("not ")
     text, *_ = offered(_function(body), operand, "data-dependent branch", X, rule="FG307")
-    assert f"    y = {kept}\n    return y" in text
+    assert f"    if {guard} {condition}:" in text
 
 
 def _fixed(source, *args):
@@ -78,9 +91,9 @@ def _fixed(source, *args):
     return fix(getattr(module, "Model", lambda: module.f)(), args, select=["FG307"], inductor=False)
 
 
-def test_only_a_condition_without_effect_is_dropped():
+def test_only_a_condition_without_effect_is_left_to_eager_code():
     useless = _fixed(_function("if (x > 0).all():\n    return x\nreturn x.relu()"), X)
-    assert useless.after_unsafe.default.ok and "-        return x" in useless.diff(unsafe=True)
+    assert useless.after_unsafe.default.ok and f"if not {COMPILED} and" in useless.diff(unsafe=True)
     needed = _fixed(_function("if (x > 0).all():\n    return -x\nreturn x.relu()"), X)
     assert not needed.diff(unsafe=True) and "outputs" in needed.unfixed[0].reason
 

@@ -1,5 +1,7 @@
 """`continue` and a bare `return`: what they skip is the other way. In-place methods in ways."""
 
+import textwrap
+
 import pytest
 import torch
 
@@ -113,7 +115,12 @@ def test_layers_that_are_skipped():
         "            x = layer(x)\n        return x\n"
     )
     outcome = rewritten(source, -X)
-    assert "x = torch.where(x.mean() > 0.1, x, layer(x))\n" in outcome.source
+    assert (
+        "            condition = x.mean() > 0.1\n"
+        "            if not torch.compiler.is_compiling() and condition:\n"
+        "                continue\n"
+        "            x = torch.where(condition, x, layer(x))\n"
+    ) in outcome.source
     assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check((X,), zero_is_none=True)
 
@@ -132,12 +139,54 @@ def test_a_skip_under_a_condition_of_python():
     outcome = rewritten(source, -X)
     assert (
         "            # layers are skipped\n            if self.training:\n"
-        "                threshold = x.mean()\n                # often\n"
-        "                y = layer(x)\n"
-        "                x = torch.where(threshold > 0.1, x, x + y)\n"
+        "                threshold = x.mean()\n"
+        "                condition = threshold > 0.1\n"
+        "                if not torch.compiler.is_compiling() and condition:  # often\n"
+        "                    continue\n                y = layer(x)\n"
+        "                x = torch.where(condition, x, x + y)\n"
         "            else:\n                y = layer(x)\n                x = x + y\n        return"
     ) in outcome.source, (outcome.source, outcome.refusals)
     outcome.check((X,), zero_is_none=True)
+
+
+LAYER = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "if x.mean() > 0:\n    return x\nreturn self.layer(x)",
+            "condition = x.mean() > 0\nif not COMPILED and condition:\n    return x\n"
+            "return torch.where(condition, x, self.layer(x))",
+        ),
+        (
+            "if torch.equal(x, -x):\n    return x\nreturn self.layer(x)",
+            "if not COMPILED and torch.equal(x, -x):\n    return x\nif x.shape == (-x).shape:\n"
+            "    return torch.where((x == -x).all(), x, self.layer(x))\nreturn self.layer(x)",
+        ),
+        (
+            "if not x.mean() > 0:\n    x = x + self.layer(x)\nreturn x",
+            "condition = x.mean() > 0\nif COMPILED or not condition:\n"
+            "    x = torch.where(condition, x, x + self.layer(x))\nreturn x",
+        ),
+    ],
+)
+def test_eager_code_still_skips_a_layer(before, after):
+    after = after.replace("COMPILED", "torch.compiler.is_compiling()")
+    outcome = rewritten(LAYER + textwrap.indent(f"{before}\n", " " * 8), X - 2)
+    assert outcome.source.strip().endswith(textwrap.indent(after, " " * 8)), outcome.source
+    outcome.check((X - 2,), (X + 2,), zero_is_none=True)
 
 
 def test_what_only_one_branch_assigns_and_nothing_reads_goes():

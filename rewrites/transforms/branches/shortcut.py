@@ -1,0 +1,64 @@
+"""What a branch skips stays skipped in eager code; compiled code alone computes both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis import LAYERS_WITHOUT_PARAMETERS, Site, class_of, walk
+from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.transforms.branches.branches import Branches
+from fullgraph.rewrites.transforms.branches.predicate import Predicate
+from fullgraph.rewrites.transforms.eager_only import compiling_condition, eager_condition
+
+
+def is_work(site: Site, statements: Iterable[cst.CSTNode]) -> bool:
+    """Return whether statements call a layer that may have parameters, or multiply matrices."""
+    for node in (one for statement in statements for one in walk(statement)):
+        if isinstance(node, cst.BinaryOperation):
+            if isinstance(node.operator, cst.MatrixMultiply):
+                return True
+        elif isinstance(node, cst.Call):
+            kind = class_of(site, node.func).rpartition(".")[2]
+            if kind and kind not in LAYERS_WITHOUT_PARAMETERS:
+                return True
+    return False
+
+
+def saves_work(site: Site, branches: Branches) -> bool:
+    """Return whether one branch is work and the other one is empty."""
+    return (not branches.one or not branches.other) and is_work(
+        site, (*branches.one, *branches.other)
+    )
+
+
+def skip_in_eager(
+    site: Site,
+    condition: Predicate,
+    test: cst.BaseExpression,
+    branches: Branches,
+    lines: Sequence[cst.BaseStatement],
+) -> list[cst.BaseStatement]:
+    """Return `lines`, which do nothing where the work was skipped, so that eager code skips them.
+
+    `test` is the tensor of the condition. An `if` that holds the work becomes
+    `if torch.compiler.is_compiling() or t:`; what an exit skips comes after `leave_in_eager`.
+    """
+    if not branches.one:
+        body = (branches.inner or branches.node).body
+        return [leave_in_eager(site, condition, test, body), *lines]
+    text = f"{compiling_condition(site.document)} or {_truth(condition)}"
+    return [cst.If(build_expression(text, t=test), cst.IndentedBlock(lines))]
+
+
+def leave_in_eager(
+    site: Site, condition: Predicate, test: cst.BaseExpression, body: cst.BaseSuite
+) -> cst.If:
+    """Return `if not torch.compiler.is_compiling() and t:` with `body`, which leaves early."""
+    text = f"{eager_condition(site.document)} and {_truth(condition)}"
+    return cst.If(build_expression(text, t=test), body)
+
+
+def _truth(condition: Predicate) -> str:
+    return "not {t}" if condition.negated else "{t}"
