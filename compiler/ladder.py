@@ -91,10 +91,10 @@ def follows_autograd(backend: Backend) -> bool:
 
 def find_side_rung() -> Rung | None:
     """Return the rung `loops`; None if there is no C++ compiler to build its kernels."""
-    from fullgraph.compiler.lowering.cpp import has_compiler
+    from fullgraph.compiler.lowering.cpp import find_compiler
 
     _register_loops()
-    return LOOPS if has_compiler() else None
+    return LOOPS if find_compiler() else None
 
 
 def list_backends() -> tuple[tuple[str, str], ...]:

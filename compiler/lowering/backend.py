@@ -7,7 +7,6 @@ and anywhere after `import fullgraph.compiler.lowering.backend`.
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +15,7 @@ import torch
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.lowering.cpp import CPP
+from fullgraph.compiler.lowering.disk import digest
 from fullgraph.compiler.lowering.fusion import fuse
 from fullgraph.compiler.lowering.ir import trace_loops
 from fullgraph.compiler.lowering.partition import make_partition_fn
@@ -66,7 +66,7 @@ def loops(
 def _digest() -> str:
     """Return a name for this version of the backend: a digest of the compiler's source."""
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    return digest("".join(path.read_text() for path in files))
 
 
 def tracing_decompositions() -> dict[object, Callable[..., object]]:

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 import functools
-import os
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import sympy
+import torch
 
 from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.fusion import Kernel
-from fullgraph.compiler.lowering.ir import Buffer, Expression, FloorDiv, Mod
+from fullgraph.compiler.lowering.ir import (
+    Buffer,
+    Constant,
+    Expression,
+    FloorDiv,
+    IndexValue,
+    Load,
+    Mod,
+    Operation,
+)
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
 """Scalar operators that are infix in each language."""
+Axes = frozenset[str]
+"""Loops along which a value differs: "x" for outer iterations, "r" for inner ones."""
+NONE: Axes = frozenset()
+
+
+def worst_value(kind: str, dtype: torch.dtype) -> float:
+    """Return the number that every other replaces in a maximum or minimum."""
+    is_max = kind in ("max", "argmax", "logsumexp")
+    if dtype.is_floating_point:
+        return -math.inf if is_max else math.inf
+    if dtype == torch.bool:
+        return not is_max
+    limits = torch.iinfo(dtype)
+    return limits.min if is_max else limits.max
 
 
 @dataclass(frozen=True)
@@ -47,6 +70,8 @@ class Arguments:
     written: set[str] = field(default_factory=set)
     sizes: dict[sympy.Symbol, str] = field(default_factory=dict)
     has_error: bool = False
+    variables: int = 0
+    """Number of variables so far."""
 
     def pointer(self, buffer: str, type_: str) -> str:
         """Return the pointer to a buffer."""
@@ -57,6 +82,31 @@ class Arguments:
     def size(self, symbol: sympy.Symbol) -> str:
         """Return the parameter for a symbol of a size."""
         return self.sizes.setdefault(symbol, f"n{len(self.sizes)}")
+
+    def new_variable(self) -> str:
+        """Return the name of a new variable."""
+        self.variables += 1
+        return f"v{self.variables - 1}"
+
+    def source(self, name: str, text: str, tensor: str, *others: str) -> KernelSource:
+        """Return the source of a kernel; `tensor` is the format of a tensor among its arguments.
+
+        `others` are arguments after the sizes.
+        """
+        error = ["error"] if self.has_error else []
+        return KernelSource(
+            name,
+            text,
+            tuple(self.buffers),
+            tuple(self.sizes),
+            self.has_error,
+            (
+                *map(tensor.format, self.buffers),
+                *map(str, self.sizes),
+                *others,
+                *map(tensor.format, error),
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -74,6 +124,8 @@ class IndexSyntax:
     larger: str
     smaller: str
     """Formats of the larger and the smaller of two: "max({0}, {1})"."""
+    value: str = "{}"
+    """Format of an index as a value to compute with."""
 
 
 def index_text(value: sympy.Expr, names: dict[sympy.Symbol, str], syntax: IndexSyntax) -> str:
@@ -118,14 +170,53 @@ class ExpressionWriter(ABC):
     """Writer of an expression's statements, in which each distinct value is one variable."""
 
     arguments: Arguments
-    variables: dict[sympy.Symbol, str]
+    names: dict[sympy.Symbol, str]
     """Names of the loop variables."""
+    axes: dict[str, Axes]
+    """Axes of each variable; none if it is missing."""
+    read_local: Callable[[Load], tuple[str, Axes] | None]
+    """Returns the text and the axes of a value that the kernel itself computed."""
+    lines: list[str] = field(default_factory=list, kw_only=True)
+    _known: dict[str, str] = field(default_factory=dict, kw_only=True)
+    """Variable of each text."""
     _values: dict[int, tuple[Expression, str]] = field(default_factory=dict, kw_only=True)
     syntax: ClassVar[IndexSyntax]
 
+    @staticmethod
     @abstractmethod
-    def _write(self, expression: Expression) -> str:
-        """Write the statements of an expression that is new; return its value."""
+    def operator_text(
+        operator: str, args: list[str], source: torch.dtype, dtype: torch.dtype
+    ) -> str:
+        """Return a scalar operator applied to values of the dtype `source`."""
+
+    @abstractmethod
+    def define(self, text: str, dtype: torch.dtype, axes: Axes) -> str:
+        """Return a variable with the value of a text; write its definition if it is new."""
+
+    @abstractmethod
+    def _constant(self, constant: Constant) -> str: ...
+
+    @abstractmethod
+    def _load(self, load: Load, positions: dict[sympy.Symbol, str], axes: Axes) -> str: ...
+
+    @abstractmethod
+    def _check_position(self, args: list[str], axes: Axes) -> str: ...
+
+    @abstractmethod
+    def _masked(self, operation: Operation) -> str:
+        """Write `masked(condition, value, other)`: loads of the value run under the condition."""
+
+    def inside(self) -> Self:
+        """Return a writer of statements inside these, to which its values are not known."""
+        return replace(self, lines=[], _known=dict(self._known), _values=dict(self._values))
+
+    def axes_of(self, names: Iterable[str]) -> Axes:
+        """Return the axes along which one of the variables differs."""
+        return NONE.union(*(self.axes.get(name, NONE) for name in names))
+
+    def axes_of_index(self, index: sympy.Expr) -> Axes:
+        """Return the axes along which an index differs."""
+        return self.axes_of(self.names[one] for one in index.free_symbols if one in self.names)
 
     def value(self, expression: Expression) -> str:
         """Write an expression's statements; return its value: a variable or a constant."""
@@ -135,9 +226,42 @@ class ExpressionWriter(ABC):
             self._values[id(expression)] = found
         return found[1]
 
+    def _write(self, expression: Expression) -> str:
+        """Write the statements of an expression that is new; return its value."""
+        if isinstance(expression, Constant):
+            return self._constant(expression)
+        if isinstance(expression, IndexValue):
+            text = self.syntax.value.format(self.index(expression.index))
+            return self.define(text, torch.int64, self.axes_of_index(expression.index))
+        if isinstance(expression, Load):
+            local = self.read_local(expression)
+            if local is not None:
+                text, axes = local
+                if not text.isidentifier():
+                    return self.define(text, expression.dtype, axes)
+                self.axes[text] = axes
+                return text
+            positions = self.positions(expression)
+            axes = self.axes_of_index(expression.index[0]) | self.axes_of(positions.values())
+            return self._load(expression, positions, axes)
+        assert isinstance(expression, Operation)
+        if expression.operator == "masked":
+            return self._masked(expression)
+        args = [self.value(arg) for arg in expression.args]
+        if expression.operator == "wrap_index":
+            self.arguments.has_error = True
+            return self._check_position(args, self.axes_of(args))
+        source, dtype = expression.args[-1].dtype, expression.dtype
+        text = self.operator_text(expression.operator, args, source, dtype)
+        return self.define(text, dtype, self.axes_of(args))
+
+    def positions(self, load: Load) -> dict[sympy.Symbol, str]:
+        """Write the computed positions in an index; return the value of each."""
+        return {one.symbol: self.value(one.position) for one in load.indirect}
+
     def index(self, value: sympy.Expr, extra: dict[sympy.Symbol, str] | None = None) -> str:
         """Return index arithmetic as text."""
-        names = {**self.variables, **(extra or {})}
+        names = {**self.names, **(extra or {})}
         for symbol in sorted(value.free_symbols - set(names), key=str):
             names[symbol] = self.arguments.size(symbol)
         return index_text(value, names, self.syntax)
@@ -152,10 +276,3 @@ class CodeGenerator:
     """Takes a kernel, all buffers, and the names of those that something else reads."""
     load: Callable[[Iterable[KernelSource]], dict[str, Callable[..., None]]]
     """Returns the functions of kernels by name; those not on disk are compiled first."""
-
-
-def cache_folder() -> Path:
-    """Return the folder of compiled kernels: `FULLGRAPH_CACHE_DIR`, or one in the user's cache."""
-    given = os.environ.get("FULLGRAPH_CACHE_DIR")
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return Path(given, "loops") if given else Path(home, "fullgraph", "loops")

@@ -1,4 +1,4 @@
-"""Reductions in C++: how a value is accumulated."""
+"""Reductions and scans in C++: how a value is accumulated."""
 
 from __future__ import annotations
 
@@ -6,136 +6,94 @@ from dataclasses import dataclass
 
 import torch
 
-from fullgraph.compiler.lowering.cpp.scalars import compute_type
-from fullgraph.compiler.lowering.ir import Loop, ReductionKind, ScanKind, product
+from fullgraph.compiler.lowering.codegen import worst_value
+from fullgraph.compiler.lowering.cpp.scalars import compute_type, number_text
+from fullgraph.compiler.lowering.ir import Loop, product
 
 LONG_SUM = 1 << 14
 """Elements from which a sum of float32 is accumulated in float64."""
-_CLAUSES = {"sum": "+", "prod": "*", "any": "|", "max": "max", "min": "min"}
-_LIMITS = {
-    "int64_t": ("(-0x7fffffffffffffffL - 1)", "0x7fffffffffffffffL"),
-    "int32_t": ("(-0x7fffffff - 1)", "0x7fffffff"),
-    "int16_t": ("-32768", "32767"),
-    "int8_t": ("-128", "127"),
-    "uint8_t": ("0", "255"),
-    "bool": ("false", "true"),
-}
+_FOLDS = {"sum": ("0", "+"), "prod": ("1", "*"), "any": ("0", "|")}
+"""First value, and operator."""
 
 
 @dataclass(frozen=True)
 class Accumulator:
-    """C++ text of one reduction: the type, the first value, one step, and the result.
+    """C++ text of one reduction or scan: the type, the first value, one step, and the result.
 
-    A maximum of floating-point numbers notes apart whether there was a NaN; argmax and argmin keep
-    a position.
+    argmax and argmin keep a position. A maximum of floating-point numbers notes apart whether there
+    was a NaN. A scan runs in order, and its result after each step is one element.
     """
 
-    kind: ReductionKind | ScanKind
+    kind: str
     type: str
     initial: str
+    is_scan: bool
 
     @property
-    def clause(self) -> str | None:
-        """Operator of OpenMP's `reduction` clause; None if the loop must run in order."""
-        return _CLAUSES.get(self.kind)
+    def _keeps_position(self) -> bool:
+        return self.kind in ("argmax", "argmin")
 
     @property
     def _notes_nan(self) -> bool:
-        return self.kind in ("max", "min") and self.type in ("float", "double")
+        is_extreme = self.kind in ("max", "min") and not self.is_scan
+        return is_extreme and self.type in ("float", "double")
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the loop must run in order."""
+        return self.is_scan or self._keeps_position
 
     def parts(self, name: str) -> list[tuple[str, str, str]]:
         """Return type, name and first value of each variable."""
         found = [(self.type, name, self.initial)]
         if self._notes_nan:
             found.append(("int32_t", f"{name}_nan", "0"))
-        if self.clause is None:
+        if self._keeps_position:
             found.append(("int64_t", f"{name}_at", "0"))
         return found
 
     def clauses(self, name: str) -> str:
-        """Return OpenMP's `reduction` clauses."""
+        """Return OpenMP's `reduction` clauses of a loop that need not run in order."""
+        operator = _FOLDS[self.kind][1] if self.kind in _FOLDS else self.kind
         nan = f" reduction(|:{name}_nan)" if self._notes_nan else ""
-        return f" reduction({self.clause}:{name}){nan}"
+        return f" reduction({operator}:{name}){nan}"
 
     def step(self, name: str, lane: str, value: str, position: str) -> str:
-        """Return the statement that accumulates a value; `position` is its place."""
+        """Return the statement that accumulates a value; `position` is its place.
+
+        Of equal extremes, a scan takes the position of the last.
+        """
         one = f"{name}{lane}"
-        if self.kind in ("max", "min"):
-            sign = ">" if self.kind == "max" else "<"
+        if self.kind in _FOLDS:
+            return f"{one} {_FOLDS[self.kind][1]}= {value};"
+        if self.kind == "logsumexp":
+            return f"{one} = special::log_add_exp({value}, {one});"
+        sign = (">" if self.kind in ("max", "argmax") else "<") + "=" * self.is_scan
+        if not self.is_ordered:
             nan = f" {name}_nan{lane} |= {value} != {value};" if self._notes_nan else ""
             return f"{one} = {value} {sign} {one} ? {value} : {one};{nan}"
-        if self.clause is not None:
-            return f"{one} {self.clause}= {value};"
-        sign = ">" if self.kind == "argmax" else "<"
-        is_first_nan = f"({value} != {value} && {one} == {one})"
-        place = f"{name}_at{lane} = {position};"
-        return f"if ({value} {sign} {one} || {is_first_nan}) {{ {one} = {value}; {place} }}"
+        is_nan = f"{value} != {value}" + ("" if self.is_scan else f" && {one} == {one}")
+        place = f" {name}_at{lane} = {position};" if self._keeps_position else ""
+        return f"if ({value} {sign} {one} || ({is_nan})) {{ {one} = {value};{place} }}"
 
     def result(self, name: str, lane: str) -> str:
-        """Return the result after the last step."""
-        if self.clause is None:
+        """Return the result after the last step, or of a scan, the element after each."""
+        if self._keeps_position:
             return f"{name}_at{lane}"
         if self._notes_nan:
             return f'({name}_nan{lane} ? ({self.type})__builtin_nan("") : {name}{lane})'
         return f"{name}{lane}"
 
 
-@dataclass(frozen=True)
-class ScanAccumulator(Accumulator):
-    """C++ text of a scan: the loop runs in order, and a step's result is one element."""
-
-    @property
-    def clause(self) -> None:
-        """No clause: OpenMP does not reorder the loop."""
-        return None
-
-    def step(self, name: str, lane: str, value: str, position: str) -> str:
-        """Return the statement that accumulates a value; of equal ones, the last counts."""
-        one = f"{name}{lane}"
-        if self.kind in ("sum", "prod"):
-            return f"{one} {'+' if self.kind == 'sum' else '*'}= {value};"
-        if self.kind == "logsumexp":
-            return f"{one} = special::log_add_exp({value}, {one});"
-        sign = ">=" if self.kind in ("max", "argmax") else "<="
-        place = f"{name}_at{lane} = {position};"
-        return f"if ({value} {sign} {one} || {value} != {value}) {{ {one} = {value}; {place} }}"
-
-    def result(self, name: str, lane: str) -> str:
-        """Return the element after a step."""
-        return f"{name}_at{lane}" if self.kind in ("argmax", "argmin") else f"{name}{lane}"
-
-
 def make_accumulator(loop: Loop) -> Accumulator:
-    """Return how a loop's reduction is accumulated."""
-    dtype = loop.body.dtype
-    type_ = compute_type(dtype)
-    if loop.scan:
-        return _make_scan_accumulator(loop.scan.kind, dtype)
-    kind = loop.reduction
-    assert kind is not None
-    if kind == "any":
-        return Accumulator(kind, "int32_t", "0")
-    if kind == "prod":
-        return Accumulator(kind, type_, "1")
-    if kind == "sum":
-        count = product(loop.reduced)
-        is_long = not count.is_Integer or int(count) > LONG_SUM
-        return Accumulator(kind, "double" if type_ == "float" and is_long else type_, "0")
-    return Accumulator(kind, type_, _worst(kind, type_))
-
-
-def _make_scan_accumulator(kind: ScanKind, dtype: torch.dtype) -> ScanAccumulator:
-    """Return how a scan accumulates: sums and products of float32 in double, as in eager."""
-    type_ = compute_type(dtype)
-    if kind in ("sum", "prod"):
-        wide = "double" if dtype == torch.float32 else type_
-        return ScanAccumulator(kind, wide, "0" if kind == "sum" else "1")
-    return ScanAccumulator(kind, type_, _worst("max" if kind == "logsumexp" else kind, type_))
-
-
-def _worst(kind: str, type_: str) -> str:
-    """Return the value that every other replaces in a maximum or minimum."""
-    is_max = kind in ("max", "argmax")
-    if type_ in ("float", "double"):
-        return f"{'-' if is_max else ''}({type_})__builtin_inf()"
-    return _LIMITS[type_][0 if is_max else 1]
+    """Return how a loop's reduction or scan accumulates; long sums of float32 in float64."""
+    kind, dtype = loop.accumulation, loop.body.dtype
+    type_ = "int32_t" if kind == "any" else compute_type(dtype)
+    count = product(loop.reduced)
+    is_long = kind == "sum" and (not count.is_Integer or int(count) > LONG_SUM)
+    is_wide = kind in ("sum", "prod") if loop.scan else is_long  # scans are, as in eager
+    if dtype == torch.float32 and is_wide:
+        type_ = "double"
+    known = _FOLDS.get(kind)
+    initial = known[0] if known else number_text(worst_value(kind, dtype), dtype)
+    return Accumulator(kind, type_, initial, loop.scan is not None)

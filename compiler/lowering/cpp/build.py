@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import shutil
 import subprocess
@@ -12,9 +11,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.lowering.codegen import KernelSource, cache_folder
+from fullgraph.compiler.lowering.codegen import KernelSource
 from fullgraph.compiler.lowering.cpp.prelude import make_prelude
 from fullgraph.compiler.lowering.cpp.special_functions import SPECIAL_FUNCTIONS
+from fullgraph.compiler.lowering.disk import cache_folder, digest, write_file
 
 FLAGS = (
     "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
@@ -33,7 +33,7 @@ def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., Non
     if not wanted:
         return {}
     prelude = make_prelude()
-    folder = cache_folder() / _toolchain_digest(prelude + SPECIAL_FUNCTIONS)
+    folder = cache_folder() / "loops" / _toolchain_digest(prelude + SPECIAL_FUNCTIONS)
     missing = [source for name, source in wanted.items() if not (folder / name).exists()]
     _compile(missing, prelude, folder)
     functions = {}
@@ -52,27 +52,23 @@ def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., Non
 
 def _toolchain_digest(prelude: str) -> str:
     """Return a name for the compiler, its flags, and the instruction set of this machine."""
-    path = Path(_find_compiler()).resolve()
+    path = Path(_require_compiler()).resolve()
     status = path.stat()
-    parts = [prelude, " ".join((*FLAGS, *LIBRARIES)), str(path), f"{status.st_size}",
-             f"{status.st_mtime_ns}", _instruction_set()]  # fmt: skip
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    parts = [prelude, *FLAGS, *LIBRARIES, path, status.st_size, status.st_mtime_ns]
+    return digest("\0".join(map(str, [*parts, _instruction_set()])))
 
 
-def has_compiler() -> bool:
-    """Return whether there is a C++ compiler: `CXX`, or g++."""
-    return shutil.which(_compiler_name()) is not None
+def find_compiler() -> str | None:
+    """Return the path of the C++ compiler, `CXX` or g++; None if there is none."""
+    return shutil.which(os.environ.get("CXX") or "g++")
 
 
-def _find_compiler() -> str:
-    if not has_compiler():
-        name = _compiler_name()
+def _require_compiler() -> str:
+    found = find_compiler()
+    if found is None:
+        name = os.environ.get("CXX") or "g++"
         raise FullgraphError(f"backend `loops` needs a C++ compiler: {name!r} was not found")
-    return str(shutil.which(_compiler_name()))
-
-
-def _compiler_name() -> str:
-    return os.environ.get("CXX") or "g++"
+    return found
 
 
 def _instruction_set() -> str:
@@ -96,7 +92,7 @@ def _compile(sources: list[KernelSource], prelude: str, folder: Path) -> None:
             special = SPECIAL_FUNCTIONS if "special::" in kernels else ""
             text = prelude + special + kernels
             target = Path(temporary, f"{number}.so")
-            command = [_find_compiler(), *FLAGS, "-o", str(target), *LIBRARIES]
+            command = [_require_compiler(), *FLAGS, "-o", str(target), *LIBRARIES]
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
@@ -108,11 +104,11 @@ def _compile(sources: list[KernelSource], prelude: str, folder: Path) -> None:
             assert process.stderr is not None
             errors = process.stderr.read()
             if process.wait():
-                raise RuntimeError(f"{_find_compiler()} failed:\n{errors[:4000]}\n{text}")
-            library = f"unit_{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
+                raise RuntimeError(f"{command[0]} failed:\n{errors[:4000]}\n{text}")
+            library = f"unit_{digest(text)}.so"
             os.replace(target, folder / library)
             for source in unit:
-                _write(folder / source.name, library, Path(temporary))
+                write_file(folder / source.name, library)
 
 
 def _split(sources: list[KernelSource]) -> list[list[KernelSource]]:
@@ -126,10 +122,3 @@ def _split(sources: list[KernelSource]) -> list[list[KernelSource]]:
         units[least].append(source)
         lengths[least] += len(source.text)
     return [unit for unit in units if unit]
-
-
-def _write(path: Path, text: str, temporary: Path) -> None:
-    """Write a file at once, so that no other process reads a part of it."""
-    part = temporary / path.name
-    part.write_text(text)
-    os.replace(part, path)

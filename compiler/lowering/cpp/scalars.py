@@ -7,19 +7,13 @@ import math
 import torch
 
 from fullgraph.compiler.lowering.codegen import INFIX, IndexSyntax
-from fullgraph.compiler.lowering.ir import SPECIAL
+from fullgraph.compiler.lowering.ir import DTYPES, SPECIAL
 
+_NAMES = {"float32": "float", "float64": "double", "bfloat16": "bfloat16", "float16": "float16"}
 STORAGE = {
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.bfloat16: "bfloat16",
-    torch.float16: "float16",
-    torch.bool: "bool",
-    torch.int64: "int64_t",
-    torch.int32: "int32_t",
-    torch.int16: "int16_t",
-    torch.int8: "int8_t",
-    torch.uint8: "uint8_t",
+    dtype: _NAMES.get(name, "bool" if name == "bool" else f"{name}_t")
+    for dtype in DTYPES
+    for name in [str(dtype).removeprefix("torch.")]
 }
 """C++ type of an element in memory."""
 

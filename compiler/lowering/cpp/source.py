@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 import sympy
 
-from fullgraph.compiler.lowering.codegen import Arguments, KernelSource
+from fullgraph.compiler.lowering.codegen import NONE, Arguments, Axes, KernelSource
 from fullgraph.compiler.lowering.cpp.accumulators import Accumulator, make_accumulator
 from fullgraph.compiler.lowering.cpp.scalars import STORAGE, compute_type, store_text
 from fullgraph.compiler.lowering.cpp.writer import Writer
+from fullgraph.compiler.lowering.disk import digest
 from fullgraph.compiler.lowering.fusion import (
-    Dims,
     Kernel,
     Nest,
     Statement,
@@ -42,41 +41,32 @@ class _KernelWriter:
     """State of writing one kernel."""
 
     def __init__(self, nest: Nest, buffers: dict[str, Buffer], in_memory: frozenset[str]) -> None:
+        self._along_outer = runs_along_outer(nest)
+        if not nest.inner:
+            nest = _with_inner_loop(nest)
         self._nest = nest
         self._buffers = buffers
         self._in_memory = set(in_memory)
         self._arguments = Arguments()
         self._lines: list[str] = []
-        self._along_outer = runs_along_outer(nest)
         self._level = find_levels(nest)
         self._phase = {one.member.name: one.member.phase for one in nest.statements}
         self._values: dict[str, str] = {}
         self._scratch: dict[str, str] = {}
         self._current = 0
         self._names = {v: str(v) for v in nest.ranges}
-        self._count = [0]
         self._is_scatter = any(one.member.loop.target for one in nest.statements)
 
     def write(self) -> KernelSource:
         """Return the source."""
         self._place_inner_values()
-        nest = self._nest
-        *loops, last = nest.outer or ((sympy.Symbol("one"), sympy.Integer(1)),)
-        is_plain = not nest.inner and all(one.member.phase == "outer" for one in nest.statements)
-        if is_plain:
-            self._open_parallel(tuple(loops))
-            self._write_outer(nest.statements, last, not loops)
-        elif self._along_outer:
-            self._open_parallel((*loops, last), TILE)
-            variable = self._names[last[0]]
-            left = f"{self._text(last[1])} - {variable}"
+        self._open_parallel()
+        if self._along_outer:
+            last, size = self._nest.outer[-1]
+            left = f"{self._text(size)} - {self._names[last]}"
             self._lines.append(f"const int64_t count = {left} < {TILE} ? {left} : {TILE};")
-            self._write_levels()
-        else:
-            self._open_parallel(nest.outer)
-            self._write_levels()
-        depth = len(loops) if is_plain else len(nest.outer)
-        self._lines += ["}"] * depth
+        self._write_levels()
+        self._lines += ["}"] * len(self._nest.outer)
         return self._finish()
 
     def _place_inner_values(self) -> None:
@@ -98,46 +88,27 @@ class _KernelWriter:
                 self._in_memory.add(name)
 
     def _text(self, size: sympy.Expr) -> str:
-        return self._writer(frozenset()).index(size)
+        return self._writer().index(size)
 
-    def _writer(self, moving: frozenset[sympy.Symbol]) -> Writer:
-        return Writer(self._arguments, self._names, moving, self._read_local, count=self._count)
+    def _writer(self, *moving: sympy.Symbol) -> Writer:
+        """Return a writer of statements of a loop over some variables."""
+        axes = {self._names[one]: frozenset("r") for one in moving}
+        return Writer(self._arguments, self._names, axes, self._read_local)
 
-    def _open_parallel(self, dims: Dims, step: int = 1) -> None:
-        """Open the outer loops, which run in parallel; the last one in steps."""
+    def _open_parallel(self) -> None:
+        """Open the outer loops, which run in parallel; the last one may run in steps."""
+        dims = self._nest.outer
         work = self._text(product(list(self._nest.ranges.values())))
         if dims and not self._is_scatter:
             collapse = f" collapse({len(dims)})" if len(dims) > 1 else ""
             self._lines.append(_parallel_for(collapse, work))
-        for position, (variable, size) in enumerate(dims):
-            by = step if position == len(dims) - 1 else 1
-            self._lines.append(self._loop(self._names[variable], self._text(size), by) + " {")
+        for position, (variable, size) in enumerate(dims, 1):
+            step = TILE if self._along_outer and position == len(dims) else 1
+            self._lines.append(self._loop(self._names[variable], self._text(size), step) + " {")
 
     def _loop(self, name: str, size: str, step: int = 1) -> str:
         increment = f"++{name}" if step == 1 else f"{name} += {step}"
         return f"for (int64_t {name} = 0; {name} < {size}; {increment})"
-
-    def _write_outer(
-        self,
-        statements: tuple[Statement, ...],
-        last: tuple[sympy.Symbol, sympy.Expr],
-        is_parallel: bool,
-    ) -> None:
-        """Write a loop over the last outer dim that computes pointwise members."""
-        variable, size = last
-        self._names.setdefault(variable, str(variable))
-        writer = self._writer(frozenset([variable]))
-        for statement in statements:
-            self._store(writer, statement, writer.value(statement.body))
-        self._lines += writer.before
-        text = self._text(size)
-        if self._is_scatter:  # of equal positions, the last one's value stays
-            pass
-        elif is_parallel:
-            self._lines.append(_parallel_for(" simd" if writer.is_vector else "", text))
-        elif writer.is_vector:
-            self._lines.append("#pragma omp simd")
-        self._lines += [self._loop(self._names[variable], text) + " {", *writer.lines, "}"]
 
     def _store(self, writer: Writer, statement: Statement, value: str) -> None:
         """Write a member's value to where it lives."""
@@ -151,24 +122,24 @@ class _KernelWriter:
             pointer = self._arguments.pointer(name, STORAGE[dtype])
             self._arguments.written.add(name)
             target = statement.target
-            positions = {one.symbol: writer.value(one.position) for one in target.indirect}
-            offset = writer.index(target.index[0], positions)
+            offset = writer.index(target.index[0], writer.positions(target))
             writer.lines.append(f"{pointer}[{offset}] = {store_text(value, dtype)};")
 
-    def _read_local(self, load: Load) -> tuple[str, bool] | None:
+    def _read_local(self, load: Load) -> tuple[str, Axes] | None:
         """Return how a load reads what the kernel itself computed; None if it reads memory."""
         name = load.buffer
         if name not in self._phase:
             return None
+        moving: Axes = frozenset("r")
         is_inner = self._phase[name] == "inner"
         if is_inner and self._level[name] < self._current:
             if name in self._scratch:
-                return f"{self._scratch[name]}[{self._text(self._nest.inner_position)}]", True
+                return f"{self._scratch[name]}[{self._text(self._nest.inner_position)}]", moving
             return None
         value = self._values[name]
         if self._along_outer and not is_inner:
-            return f"{value}[lane]", True
-        return value, is_inner or not self._nest.inner
+            return f"{value}[lane]", moving
+        return value, moving if is_inner else NONE
 
     def _write_levels(self) -> None:
         """Write the members level by level: outer values, then one loop over the inner dims."""
@@ -194,15 +165,16 @@ class _KernelWriter:
     def _lane_writer(self) -> Writer:
         """Return a writer of statements of a loop over neighbouring outer iterations."""
         variable = self._nest.outer[-1][0]
-        names = {**self._names, variable: f"{self._names[variable]}_"}
-        return replace(self._writer(frozenset([variable])), variables=names)
+        name = f"{self._names[variable]}_"
+        names, axes = {**self._names, variable: name}, {name: frozenset("r")}
+        return replace(self._writer(), names=names, axes=axes)
 
     def _write_outer_values(self, statements: list[Statement]) -> None:
         """Write the members of one level that are computed once an outer iteration."""
         if not statements:
             return
         if not self._along_outer:
-            writer = self._writer(frozenset())
+            writer = self._writer()
             writer.lines = writer.before  # one list: nothing depends on a loop
             for statement in statements:
                 self._store(writer, statement, writer.value(statement.body))
@@ -223,8 +195,7 @@ class _KernelWriter:
 
     def _write_inner_loop(self, statements: list[Statement]) -> None:
         """Write the loop over the inner dims of one level, with its reductions."""
-        moving = self._nest.outer[-1][0] if self._along_outer else self._nest.inner[-1][0]
-        writer = self._lane_writer() if self._along_outer else self._writer(frozenset([moving]))
+        writer = self._lane_writer() if self._along_outer else self._writer(self._nest.inner[-1][0])
         reductions: list[tuple[Statement, Accumulator, str]] = []
         position = writer.index(self._nest.inner_position)
         for statement in statements:
@@ -263,26 +234,24 @@ class _KernelWriter:
     ) -> None:
         """Write the loops over the inner dims around a writer's statements."""
         *loops, last = self._nest.inner
+        is_ordered = self._is_scatter or any(one.is_ordered for _, one, _ in reductions)
+        is_vector = writer.is_vector and not is_ordered and not self._along_outer
         if self._along_outer:
             loops, body = [*loops, last], self._lane_loop(writer.lines, writer.is_vector)
-            is_vector = False
         else:
             head = self._loop(self._names[last[0]], self._text(last[1])) + " {"
-            is_vector = writer.is_vector and all(one.clause for _, one, _ in reductions)
             body = [head, *writer.lines, "}"]
-        clauses = "".join(one.clauses(name) for _, one, name in reductions)
-        is_parallel = is_vector and not self._nest.outer and not self._scratch
-        if is_parallel:
+        clauses = "" if is_ordered else "".join(one.clauses(name) for _, one, name in reductions)
+        pragma = [f"#pragma omp simd{clauses}"] if is_vector else []
+        if not (is_ordered or self._nest.outer or self._scratch):
             work = self._text(self._nest.inner_count)
             if loops:
                 self._lines.append(_parallel_for(clauses, work))
             else:
-                body.insert(0, _parallel_for(f" simd{clauses}", work))
-        if is_vector and (loops or not is_parallel):
-            body.insert(0, f"#pragma omp simd{clauses}")
+                pragma = [_parallel_for(f"{' simd' if is_vector else ''}{clauses}", work)]
         for variable, size in loops:
             self._lines.append(self._loop(self._names[variable], self._text(size)) + " {")
-        self._lines += [*writer.before, *body, *["}"] * len(loops)]
+        self._lines += [*writer.before, *pragma, *body, *["}"] * len(loops)]
 
     def _finish_reduction(self, statement: Statement, accumulator: Accumulator, name: str) -> None:
         """Write a reduction's result, which later members and kernels read."""
@@ -292,7 +261,7 @@ class _KernelWriter:
         result = f"{name}_r"
         if not self._along_outer:
             self._lines.append(f"const {type_} {result} = ({type_}){accumulator.result(name, '')};")
-            writer = self._writer(frozenset())
+            writer = self._writer()
             self._store(writer, statement, result)
             self._lines += writer.lines
             return
@@ -314,13 +283,18 @@ class _KernelWriter:
         parameters += ["int64_t threads", *(["int64_t* error"] if arguments.has_error else [])]
         body = "\n".join(self._lines)
         text = f"({', '.join(parameters)}) {{\n{body}\n}}\n"
-        name = "kernel_" + hashlib.sha256(text.encode()).hexdigest()[:16]
-        call = [f"{buffer}.data_ptr()" for buffer in arguments.buffers]
-        call += [*map(str, arguments.sizes), "threads"]
-        call += ["error.data_ptr()"] if arguments.has_error else []
+        name = f"kernel_{digest(text)}"
         text = f'extern "C" void {name}{text}'
-        buffers, symbols = tuple(arguments.buffers), tuple(arguments.sizes)
-        return KernelSource(name, text, buffers, symbols, arguments.has_error, tuple(call))
+        return arguments.source(name, text, "{}.data_ptr()", "threads")
+
+
+def _with_inner_loop(nest: Nest) -> Nest:
+    """Return the nest of pointwise members with the last outer loop as the inner one."""
+    *outer, last = nest.outer or ((sympy.Symbol("one"), sympy.Integer(1)),)
+    statements = (
+        replace(one, member=replace(one.member, phase="inner")) for one in nest.statements
+    )
+    return Nest(tuple(outer), (last,), tuple(statements))
 
 
 def _parallel_for(options: str, work: str) -> str:

@@ -42,10 +42,11 @@ from fullgraph.compiler.lowering.ir.loops import (
     strides_of,
     symbols_in,
 )
-from fullgraph.compiler.lowering.ir.operators import HEAVY, SPECIAL
+from fullgraph.compiler.lowering.ir.operators import DTYPES, HEAVY, SPECIAL
 from fullgraph.compiler.lowering.ir.trace import trace_loops
 
 __all__ = [
+    "DTYPES",
     "HEAVY",
     "SPECIAL",
     "Assertion",

@@ -90,6 +90,11 @@ class Loop:
     scan: Scan | None = None
 
     @property
+    def accumulation(self) -> str:
+        """Kind of the reduction or scan; "" for a loop without one."""
+        return self.reduction or (self.scan.kind if self.scan else "")
+
+    @property
     def written(self) -> Load:
         """The element that an iteration writes."""
         return self.target or Load(self.body.dtype, self.name, variables_of(self.sizes))

@@ -11,11 +11,7 @@ import sympy
 import torch
 
 from fullgraph.compiler.errors import UnsupportedOperator
-from fullgraph.compiler.lowering.ir.builder import (
-    Call,
-    GraphBuilder,
-    sizes_of,
-)
+from fullgraph.compiler.lowering.ir.builder import Call, GraphBuilder, sizes_of
 from fullgraph.compiler.lowering.ir.complex_numbers import as_complex, as_real, complex_lowering
 from fullgraph.compiler.lowering.ir.index import variables_of
 from fullgraph.compiler.lowering.ir.indexing import INDEXING
@@ -29,6 +25,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     strides_of,
     views_in,
 )
+from fullgraph.compiler.lowering.ir.operators import DTYPES
 from fullgraph.compiler.lowering.ir.pointwise import POINTWISE
 from fullgraph.compiler.lowering.ir.reductions import REDUCTIONS
 from fullgraph.compiler.lowering.ir.scatters import SCATTERS
@@ -46,15 +43,6 @@ GENERATED = {
     **SPECIAL_FUNCTIONS,
 }
 """How each operator that is generated is lowered, by its name without namespace and overload."""
-DTYPES = frozenset(
-    (
-        torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.bool,
-        torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
-    )
-)  # fmt: skip
-"""Dtypes that loops compute with."""
-COMPLEX_DTYPES = frozenset((torch.complex64, torch.complex128))
-"""Dtypes of two numbers, on which loops compute one by one."""
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -158,7 +146,10 @@ class _Tracer:
         if tensor.device != self._device:
             problem = f"is on {tensor.device}, and other tensors are on {self._device}"
             raise _refuse(node, _shown(node), problem)
-        if tensor.dtype not in DTYPES | COMPLEX_DTYPES or tensor.layout != torch.strided:
+        if (
+            tensor.dtype not in (*DTYPES, torch.complex64, torch.complex128)
+            or tensor.layout != torch.strided
+        ):
             raise _refuse(node, _shown(node), f"has dtype {tensor.dtype}, layout {tensor.layout}")
 
     def _value(self, argument: object) -> object:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-import os
-import tempfile
 from collections.abc import Callable, Iterable
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.lowering.codegen import KernelSource, cache_folder
+from fullgraph.compiler.lowering.codegen import KernelSource
+from fullgraph.compiler.lowering.disk import cache_folder, digest, write_file
 
 HEADER = """\
 import triton
@@ -27,14 +25,10 @@ def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., Non
     if importlib.util.find_spec("triton") is None:
         raise FullgraphError("backend `loops` needs Triton for CUDA tensors: pip install triton")
     text = module_text(wanted.values())
-    name = f"kernels_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    path = cache_folder() / "triton" / f"{name}.py"
+    name = f"kernels_{digest(text)}"
+    path = cache_folder() / "loops" / "triton" / f"{name}.py"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, part = tempfile.mkstemp(dir=path.parent)
-        with open(descriptor, "w") as file:
-            file.write(text)
-        os.replace(part, path)
+        write_file(path, text)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -7,23 +7,16 @@ import math
 import torch
 
 from fullgraph.compiler.lowering.codegen import INFIX, IndexSyntax
+from fullgraph.compiler.lowering.ir import DTYPES
 
 TYPES = {
-    torch.float32: "tl.float32",
-    torch.float64: "tl.float64",
-    torch.bfloat16: "tl.bfloat16",
-    torch.float16: "tl.float16",
-    torch.bool: "tl.int1",
-    torch.int64: "tl.int64",
-    torch.int32: "tl.int32",
-    torch.int16: "tl.int16",
-    torch.int8: "tl.int8",
-    torch.uint8: "tl.uint8",
+    dtype: "tl.int1" if dtype == torch.bool else f"tl.{str(dtype).removeprefix('torch.')}"
+    for dtype in DTYPES
 }
 """Triton's type of each dtype."""
 TRITON_INDEX = IndexSyntax(
     "{}", "//", "%", "device.floordiv", "device.remainder",
-    "tl.maximum({0}, {1})", "tl.minimum({0}, {1})",
+    "tl.maximum({0}, {1})", "tl.minimum({0}, {1})", "tl.full([1], 0, tl.int64) + {}",
 )  # fmt: skip
 """Index arithmetic; Triton's own operators round to zero."""
 _OF_LANGUAGE = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil")
@@ -59,11 +52,14 @@ def convert(value: str, source: torch.dtype, target: torch.dtype) -> str:
     return f"{value}.to({TYPES[target]})"
 
 
+def literal(value: float) -> str:
+    """Return a Python number as text."""
+    return repr(value) if math.isfinite(value) else f'float("{value}")'
+
+
 def number_text(value: float, dtype: torch.dtype) -> str:
     """Return a Python number as a tile of one element."""
-    is_finite = not dtype.is_floating_point or math.isfinite(value)
-    text = repr(value) if is_finite else f'float("{value}")'
-    return f"tl.full([1], {text}, {compute_type(dtype)})"
+    return f"tl.full([1], {literal(value)}, {compute_type(dtype)})"
 
 
 def operator_text(operator: str, args: list[str], source: torch.dtype, dtype: torch.dtype) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import replace
 
 import sympy
 
 from fullgraph.compiler.errors import UnsupportedOperator
-from fullgraph.compiler.lowering.codegen import Arguments, KernelSource
+from fullgraph.compiler.lowering.codegen import Arguments, Axes, KernelSource
+from fullgraph.compiler.lowering.disk import digest
 from fullgraph.compiler.lowering.fusion import (
     Dims,
     Kernel,
@@ -26,8 +27,8 @@ from fullgraph.compiler.lowering.ir import (
     unflatten_index,
     walk_expressions,
 )
-from fullgraph.compiler.lowering.triton.accumulators import Accumulator, Scanner
-from fullgraph.compiler.lowering.triton.writer import Axes, Writer
+from fullgraph.compiler.lowering.triton.accumulators import Accumulator
+from fullgraph.compiler.lowering.triton.writer import Writer
 
 POINTWISE_BLOCK = 1024
 """Outer iterations of a program without inner ones."""
@@ -65,13 +66,11 @@ class _KernelWriter:
         self._statements = {one.member.name: one for one in nest.statements}
         self._outer_values: dict[str, str] = {}
         self._count = nest.inner_count
-        first = nest.statements[0].member.loop
-        self._scanner = Scanner(first.scan.kind, first.body.dtype) if first.scan else None
+        self._first = _accumulator(nest.statements[0])
         is_short = self._count.is_Integer and int(self._count) <= MAX_ROW
-        self._is_one_tile = is_short and self._scanner is None
-        axes: dict[str, Axes] = {}
+        self._is_one_tile = is_short and not self._first.is_scan
         names = {variable: str(variable) for variable in nest.ranges}
-        axes |= {str(variable): frozenset("x") for variable, _ in nest.outer}
+        axes = {str(variable): frozenset("x") for variable, _ in nest.outer}
         axes |= {str(variable): frozenset("r") for variable, _ in nest.inner}
         self._writer = Writer(self._arguments, names, axes, self._read_local)
 
@@ -82,8 +81,6 @@ class _KernelWriter:
         if not self._nest.inner:
             for statement in self._nest.statements:
                 self._compute(self._writer, statement)
-        elif self._scanner is not None:
-            self._write_scan(self._scanner, *self._nest.statements)
         else:
             for level in range(max(self._level.values()) + 1):
                 self._write_level(level)
@@ -129,14 +126,15 @@ class _KernelWriter:
         ]
         self._name_variables(writer, "r", self._nest.inner)
 
-    def _read_local(self, load: Load) -> str | None:
+    def _read_local(self, load: Load) -> tuple[str, Axes] | None:
         """Return the variable of what the kernel itself computed; None if a load reads memory."""
         statement = self._statements.get(load.buffer)
         if statement is None:
             return None
-        if load.buffer in self._outer_values:
-            return self._outer_values[load.buffer]
-        return self._current.value(statement.body)  # an inner value: computed again in each loop
+        name = self._outer_values.get(load.buffer)
+        if name is None:  # an inner value: computed again in each loop
+            name = self._current.value(statement.body)
+        return name, self._writer.axes_of([name])
 
     def _write_level(self, level: int) -> None:
         """Write the outer values of a level, then its loop over tiles of inner iterations."""
@@ -147,7 +145,7 @@ class _KernelWriter:
         inner = [one for one in members if one.member.phase != "outer"]
         if not inner:
             return
-        block = self._writer if self._is_one_tile else self._writer.block()
+        block = self._writer if self._is_one_tile else self._writer.inside()
         if not self._is_one_tile:
             self._name_inner(block, "tile + lanes")
         self._current = block
@@ -156,39 +154,25 @@ class _KernelWriter:
         reductions: list[tuple[Statement, Accumulator, str]] = []
         position = block.index(self._nest.inner_position)
         for statement in inner:
-            loop = statement.member.loop
             if statement.member.phase == "inner":
                 self._compute(block, statement)
                 continue
-            accumulator = Accumulator(str(loop.reduction), loop.body.dtype)
+            accumulator = _accumulator(statement)
             name = f"a{level}_{len(reductions)}"
             value = block.value(statement.body)
             block.lines += accumulator.step(name, value, position)
+            if accumulator.is_scan:
+                self._store(block, statement, accumulator.element(name))
             reductions.append((statement, accumulator, name))
         before[start:start] = [line for _, one, name in reductions for line in one.declare(name)]
         if block is not self._writer:
-            self._write_tiles(block)
+            before.append(f"for tile in range(0, {self._writer.index(self._count)}, RBLOCK):")
+            before += [f"    {line}" for line in block.lines]
         for statement, accumulator, name in reductions:
-            before += accumulator.result(name)
-            self._writer.axes[name] = frozenset("x")
-            self._store(self._writer, statement, name)
-
-    def _write_scan(self, scanner: Scanner, statement: Statement) -> None:
-        """Write the loop of a scan, each of whose tiles goes on from the one before."""
-        block = self._current = self._writer.block()
-        self._name_inner(block, "tile + lanes")
-        position = block.index(self._nest.inner_position)
-        block.lines += scanner.step(block.value(statement.body), position)
-        block.axes["scanned"] = frozenset("xr")
-        self._store(block, statement, "scanned")
-        self._writer.lines += scanner.declare()
-        self._write_tiles(block)
-
-    def _write_tiles(self, block: Writer) -> None:
-        """Write a loop over the tiles of a row around a block."""
-        count = self._writer.index(self._count)
-        self._writer.lines.append(f"for tile in range(0, {count}, RBLOCK):")
-        self._writer.lines += [f"    {line}" for line in block.lines]
+            if not accumulator.is_scan:
+                before += accumulator.result(name)
+                self._writer.axes[name] = frozenset("x")
+                self._store(self._writer, statement, name)
 
     def _compute(self, writer: Writer, statement: Statement) -> None:
         """Write a member that is computed for each position of a tile."""
@@ -202,10 +186,9 @@ class _KernelWriter:
             self._outer_values[name] = value
         if name not in self._in_memory:
             return
-        target, dtype = statement.target, self._buffers[name].dtype
-        positions = {one.symbol: writer.value(one.position) for one in target.indirect}
+        target = replace(statement.target, dtype=self._buffers[name].dtype)
         axes: Axes = frozenset("xr" if is_inner else "x")
-        pointer = writer.pointer(name, dtype, target.index[0], axes, positions)
+        pointer = writer.pointer(target, writer.positions(target), axes)
         writer.lines.append(f"tl.store({pointer}, {value}, {writer.mask(axes)})")
 
     def _finish(self, total: sympy.Expr) -> KernelSource:
@@ -221,7 +204,7 @@ class _KernelWriter:
         given += ", num_warps=8, enable_fp_fusion=False"
         body = "\n".join(f"    {line}" for line in self._writer.lines)
         kernel = f"({', '.join(names)}{constants}):\n{body}\n"
-        name = "kernel_" + hashlib.sha256((kernel + given).encode()).hexdigest()[:16]
+        name = f"kernel_{digest(kernel + given)}"
         text = (
             f"@triton.jit(do_not_specialize=[{sizes}])\ndef {name}{kernel}\n\n"
             f"def launch_{name}({', '.join(names)}):\n"
@@ -229,10 +212,7 @@ class _KernelWriter:
             f"    if programs:\n"
             f"        {name}[(programs,)]({', '.join(names)}{given})\n"
         )
-        call = [*arguments.buffers, *map(str, arguments.sizes)]
-        call += ["error"] if arguments.has_error else []
-        buffers, symbols = tuple(arguments.buffers), tuple(arguments.sizes)
-        return KernelSource(name, text, buffers, symbols, arguments.has_error, tuple(call))
+        return arguments.source(name, text, "{}")
 
     def _blocks(self) -> dict[str, int]:
         """Return the sizes of the tile, powers of two."""
@@ -241,11 +221,17 @@ class _KernelWriter:
         if self._is_one_tile:
             row = 1 << max(int(self._count) - 1, 0).bit_length()
             return {"XBLOCK": min(max(TILE // row // 4, 1), 64), "RBLOCK": row}
-        if self._scanner is not None and self._scanner.is_serial:
+        if self._first.is_serial:
             return {"XBLOCK": 64, "RBLOCK": 1}
         if runs_along_outer(self._nest):
             return {"XBLOCK": 64, "RBLOCK": TILE // 64}
         return {"XBLOCK": 1, "RBLOCK": TILE // 2}
+
+
+def _accumulator(statement: Statement) -> Accumulator:
+    """Return how a member accumulates."""
+    loop = statement.member.loop
+    return Accumulator(loop.accumulation, loop.body.dtype, loop.scan is not None)
 
 
 def _is_small(size: sympy.Expr) -> bool:

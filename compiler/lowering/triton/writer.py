@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.codegen import ExpressionWriter
-from fullgraph.compiler.lowering.ir import Constant, Expression, IndexValue, Load, Operation
+from fullgraph.compiler.lowering.codegen import NONE, Axes, ExpressionWriter
+from fullgraph.compiler.lowering.ir import Constant, Load, Operation
 from fullgraph.compiler.lowering.triton.scalars import (
     TRITON_INDEX,
     TYPES,
@@ -18,105 +17,62 @@ from fullgraph.compiler.lowering.triton.scalars import (
     operator_text,
 )
 
-Axes = frozenset[str]
-"""Axes of the tile along which a value differs: "x" of outer iterations, "r" of inner ones."""
-NONE: Axes = frozenset()
-
 
 @dataclass
 class Writer(ExpressionWriter):
     """Statements of one block: values of a tile, computed under masks."""
 
     syntax = TRITON_INDEX
-    axes: dict[str, Axes]
-    """Axes of each variable so far."""
-    read_local: Callable[[Load], str | None]
-    """Returns the variable of a value that the kernel itself computed."""
-    lines: list[str] = field(default_factory=list)
+    operator_text = staticmethod(operator_text)
     _condition: str = ""
     """Variable of the condition under which values are computed; "" for none."""
-    _known: dict[str, str] = field(default_factory=dict)
 
-    def block(self) -> Writer:
-        """Return a writer of statements inside these, to which its values are not known."""
-        known, values = dict(self._known), dict(self._values)
-        return replace(self, lines=[], _known=known, _values=values)
-
-    def pointer(
-        self, buffer: str, dtype: torch.dtype, offset: sympy.Expr, axes: Axes,
-        positions: dict[sympy.Symbol, str],
-    ) -> str:  # fmt: skip
+    def pointer(self, load: Load, positions: dict[sympy.Symbol, str], axes: Axes) -> str:
         """Return pointers to elements of a buffer, one for each position of the tile on `axes`."""
-        base = self.arguments.pointer(buffer, TYPES[dtype])
-        zeros = (
-            "".join(f" + zero_{axis}" for axis in sorted(axes)) or " + tl.full([1], 0, tl.int32)"
-        )
-        return f"{base} + ({self.index(offset, positions)}{zeros})"
+        base = self.arguments.pointer(load.buffer, TYPES[load.dtype])
+        zeros = "".join(f" + zero_{one}" for one in sorted(axes)) or " + tl.full([1], 0, tl.int32)"
+        return f"{base} + ({self.index(load.index[0], positions)}{zeros})"
 
     def mask(self, axes: Axes) -> str:
         """Return the mask of a tile on `axes`; "" if everything is inside."""
         conditions = [self._condition] if self._condition else []
         return " & ".join([*(f"in_{axis}" for axis in sorted(axes)), *conditions])
 
-    def axes_of(self, index: sympy.Expr, positions: dict[sympy.Symbol, str]) -> Axes:
-        """Return the axes along which an index differs."""
-        names = [self.variables[v] for v in index.free_symbols if v in self.variables]
-        names += positions.values()
-        return NONE.union(*(self.axes.get(name, NONE) for name in names))
-
-    def define(self, text: str, axes: Axes) -> str:
+    def define(self, text: str, dtype: torch.dtype, axes: Axes) -> str:
         """Return a variable with the value of a text; write its definition if it is new."""
         if text not in self._known:
-            name = f"v{len(self.axes)}"
+            name = self._known[text] = self.arguments.new_variable()
             self.axes[name] = axes
-            self._known[text] = name
             self.lines.append(f"{name} = {text}")
         return self._known[text]
 
-    def _write(self, expression: Expression) -> str:
-        if isinstance(expression, Constant):
-            return self.define(number_text(expression.value, expression.dtype), NONE)
-        if isinstance(expression, IndexValue):
-            text = f"tl.full([1], 0, tl.int64) + {self.index(expression.index)}"
-            return self.define(text, self.axes_of(expression.index, {}))
-        if isinstance(expression, Load):
-            return self._load(expression)
-        assert isinstance(expression, Operation)
-        if expression.operator == "masked":
-            return self._masked(expression)
-        args = [self.value(arg) for arg in expression.args]
-        axes = NONE.union(*(self.axes[arg] for arg in args))
-        if expression.operator == "wrap_index":
-            self.arguments.has_error = True
-            mask = self.mask(axes | self.axes.get(self._condition, NONE)) or "True"
-            return self.define(f"device.checked_position({', '.join(args)}, error, {mask})", axes)
-        source = expression.args[-1].dtype
-        text = operator_text(expression.operator, args, source, expression.dtype)
-        return self.define(text, axes)
+    def _constant(self, constant: Constant) -> str:
+        return self.define(number_text(constant.value, constant.dtype), constant.dtype, NONE)
 
-    def _load(self, load: Load) -> str:
-        local = self.read_local(load)
-        if local is not None:
-            return local
-        positions = {one.symbol: self.value(one.position) for one in load.indirect}
-        axes = self.axes_of(load.index[0], positions) | self.axes.get(self._condition, NONE)
-        pointer = self.pointer(load.buffer, load.dtype, load.index[0], axes, positions)
-        mask = self.mask(axes)
-        value = f"tl.load({pointer}, {mask}, other=0)" if mask else f"tl.load({pointer})"
+    def _check_position(self, args: list[str], axes: Axes) -> str:
+        mask = self.mask(axes | self.axes_of([self._condition])) or "True"
+        text = f"device.checked_position({', '.join(args)}, error, {mask})"
+        return self.define(text, torch.int64, axes)
+
+    def _load(self, load: Load, positions: dict[sympy.Symbol, str], axes: Axes) -> str:
+        axes |= self.axes_of([self._condition])
+        pointer, mask = self.pointer(load, positions, axes), self.mask(axes)
+        text = f"tl.load({pointer}, {mask}, other=0)" if mask else f"tl.load({pointer})"
         if load.dtype in (torch.bfloat16, torch.float16, torch.bool):
-            value += f".to({compute_type(load.dtype)})"
-        return self.define(value, axes)
+            text += f".to({compute_type(load.dtype)})"
+        return self.define(text, load.dtype, axes)
 
-    def _masked(self, expression: Operation) -> str:
-        """Write `masked(condition, value, other)`: loads of the value run under the condition."""
-        condition, other = self.value(expression.args[0]), self.value(expression.args[2])
-        inside = self.block()
+    def _masked(self, operation: Operation) -> str:
+        condition, other = self.value(operation.args[0]), self.value(operation.args[2])
+        inside = self.inside()
         inside.lines = self.lines
+        inside._condition = condition
         if self._condition:
-            axes = self.axes[condition] | self.axes[self._condition]
-            inside._condition = self.define(f"{self._condition} & {condition}", axes)
-        else:
-            inside._condition = condition
-        value = inside.value(expression.args[1])
-        axes = NONE.union(*(self.axes[name] for name in (condition, value, other)))
-        return self.define(f"tl.where({condition}, {value}, {other})", axes)
+            text, axes = (
+                f"{self._condition} & {condition}",
+                self.axes_of([self._condition, condition]),
+            )
+            inside._condition = self.define(text, torch.bool, axes)
+        value = inside.value(operation.args[1])
+        text = f"tl.where({condition}, {value}, {other})"
+        return self.define(text, operation.dtype, self.axes_of((condition, value, other)))
