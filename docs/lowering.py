@@ -131,7 +131,7 @@ def code(module: GraphModule) -> str:
 
 def kernels(program: Program) -> str:
     """Return the text of a program's kernels."""
-    return "\n\n".join(step.source.text for step in program.steps if hasattr(step, "source"))
+    return "\n\n".join(kernel.text for kernel in program.code.kernels)
 
 
 def write_page() -> str:

@@ -16,7 +16,7 @@ import torch
 from fullgraph.compiler.lowering.backend import lower, tracing_decompositions
 from fullgraph.compiler.lowering.fusion import Kernel, Plan, estimate
 from fullgraph.compiler.lowering.ir import Buffer, Loop, product
-from fullgraph.compiler.lowering.partition import make_partition_fn
+from fullgraph.compiler.lowering.partition import partition
 from fullgraph.compiler.lowering.prims import extern_reason
 from fullgraph.compiler.lowering.runtime import Program
 from fullgraph.compiler.private import (
@@ -122,7 +122,7 @@ def compile_counted(graphs: list[CountedGraph], module: Graph, inputs: list[Any]
         forward=compile_graph,
         backward=compile_graph,
         decompositions=tracing_decompositions(),
-        partition=make_partition_fn(),
+        partition=partition,
     )
 
 

@@ -18,7 +18,7 @@ from fullgraph.compiler.lowering.cpp import CPP
 from fullgraph.compiler.lowering.disk import digest
 from fullgraph.compiler.lowering.fusion import fuse
 from fullgraph.compiler.lowering.ir import trace_loops
-from fullgraph.compiler.lowering.partition import make_partition_fn
+from fullgraph.compiler.lowering.partition import partition
 from fullgraph.compiler.lowering.prims import decompositions
 from fullgraph.compiler.lowering.runtime import Program, ProgramCode, make_program
 from fullgraph.compiler.lowering.triton import TRITON
@@ -57,7 +57,7 @@ def loops(
         inputs,
         compiler=compile_graph,
         decompositions=tracing_decompositions(),
-        partition=make_partition_fn(),
+        partition=partition,
         tag=None if listener else f"loops {_digest()} {codegen}",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -18,10 +18,8 @@ from fullgraph.compiler.lowering.ir import (
     Buffer,
     Constant,
     Expression,
-    FloorDiv,
     IndexValue,
     Load,
-    Mod,
     Operation,
 )
 
@@ -111,58 +109,71 @@ class Arguments:
 
 @dataclass(frozen=True)
 class IndexSyntax:
-    """How a language writes index arithmetic."""
+    """How a language writes index arithmetic: formats of operands."""
 
     number: str
-    """Format of an integer: "{}L"."""
-    divide: str
+    quotient: str
     remainder: str
-    """Operators on numbers that are not negative."""
+    """Of numbers that are not negative."""
     floor_div: str
     floor_mod: str
-    """Functions of a dividend that may be negative."""
+    """Of a dividend that may be negative."""
     larger: str
     smaller: str
-    """Formats of the larger and the smaller of two: "max({0}, {1})"."""
     value: str = "{}"
-    """Format of an index as a value to compute with."""
+    """Of an index as a value to compute with."""
+    choice: str = "({0} ? {1} : {2})"
+    logic: tuple[str, str, str] = ("&&", "||", "!")
+    """Logical and, or, not."""
 
 
-def index_text(value: sympy.Expr, names: dict[sympy.Symbol, str], syntax: IndexSyntax) -> str:
-    """Return index arithmetic in a language; `names` has each symbol's name there.
+def index_text(value: sympy.Basic, names: Mapping[sympy.Symbol, str], syntax: IndexSyntax) -> str:
+    """Return index arithmetic, or a condition, in a language; `names` has each symbol's name there.
 
-    Raises `UnsupportedOperator` for a function that kernels do not have.
+    Raises `UnsupportedOperator` for a function that is not known here.
     """
     if isinstance(value, sympy.Symbol):
         return names[value]
-    if value.is_Integer:
+    if isinstance(value, sympy.Integer):
         return syntax.number.format(int(value))
+    if isinstance(value, sympy.Piecewise):
+        *pairs, last = value.args
+        text = index_text(last.args[0], names, syntax)
+        for pair in reversed(pairs):
+            result, condition = (index_text(one, names, syntax) for one in pair.args)
+            text = syntax.choice.format(condition, result, text)
+        return text
     args = [index_text(arg, names, syntax) for arg in value.args]
+    kind = type(value).__name__
     if isinstance(value, sympy.Add):
         return f"({' + '.join(args)})"
     if isinstance(value, sympy.Mul):
         return f"({' * '.join(args)})"
-    kind = type(value).__name__
-    if isinstance(value, FloorDiv) or kind in ("FloorDiv", "CleanDiv"):
-        return _quotient_text(syntax.floor_div, syntax.divide, value, args)
-    if isinstance(value, Mod) or kind in ("PythonMod", "Mod"):
-        return _quotient_text(syntax.floor_mod, syntax.remainder, value, args)
+    if kind in ("FloorDiv", "CleanDiv", "IntTrueDiv", "Mod", "PythonMod"):
+        is_mod, may_be_negative = kind.endswith("Mod"), _may_be_negative(value.args[0])
+        if may_be_negative:
+            return (syntax.floor_mod if is_mod else syntax.floor_div).format(*args)
+        return (syntax.remainder if is_mod else syntax.quotient).format(*args)
+    if kind == "ModularIndexing":
+        return syntax.floor_mod.format(syntax.floor_div.format(*args[:2]), args[2])
     if kind in ("Max", "Min"):
         choose = (syntax.larger if kind == "Max" else syntax.smaller).format
         return functools.reduce(choose, args)
-    if isinstance(value, sympy.Pow) and value.exp.is_Integer and 0 < value.exp <= 8:
+    if isinstance(value, sympy.Pow) and value.exp.is_Integer and value.exp > 0:
         return f"({' * '.join([args[0]] * int(value.exp))})"
-    if kind == "ModularIndexing":
-        quotient = f"{syntax.floor_div}({args[0]}, {args[1]})"
-        return f"{syntax.floor_mod}({quotient}, {args[2]})"
-    raise UnsupportedOperator(f"backend `loops`: kernels have no index arithmetic with {kind}")
+    if isinstance(value, sympy.core.relational.Relational):
+        return f"({args[0]} {value.rel_op} {args[1]})"
+    if isinstance(value, sympy.And | sympy.Or):
+        sign = syntax.logic[isinstance(value, sympy.Or)]
+        return f"({f' {sign} '.join(args)})"
+    if isinstance(value, sympy.Not):
+        return f"({syntax.logic[2]} {args[0]})"
+    raise UnsupportedOperator(f"backend `loops`: there is no index arithmetic with {kind}")
 
 
-def _quotient_text(function: str, sign: str, value: sympy.Expr, args: list[str]) -> str:
-    """Return a quotient or remainder: by the operator unless the dividend may be negative."""
-    parts = value.args[0].atoms(sympy.Integer, sympy.Rational, sympy.Symbol)
-    has_minus = any(not part.is_nonnegative for part in parts)
-    return f"{function}({', '.join(args)})" if has_minus else f"({f' {sign} '.join(args)})"
+def _may_be_negative(value: sympy.Basic) -> bool:
+    parts = value.atoms(sympy.Integer, sympy.Rational, sympy.Symbol)
+    return any(not part.is_nonnegative for part in parts)
 
 
 @dataclass

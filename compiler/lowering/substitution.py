@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from fullgraph.compiler.lowering.backend import lower, tracing_decompositions
-from fullgraph.compiler.lowering.partition import make_partition_fn
+from fullgraph.compiler.lowering.partition import partition
 from fullgraph.compiler.lowering.prims import lower_to_canonical
 from fullgraph.compiler.private import (
     compile_with_autograd,
@@ -51,7 +51,7 @@ class SubstitutedBackend:
     ) -> Callable[..., object]:
         """Compile Dynamo's graph; raises what the stages raise."""
         decompositions = tracing_decompositions() if self.stage == "decompositions" else None
-        partition = make_partition_fn() if self.stage == "partitioner" else None
+        partition_fn = partition if self.stage == "partitioner" else None
         if self.backend == "inductor":
             return compile_with_inductor(
                 module,
@@ -59,7 +59,7 @@ class SubstitutedBackend:
                 mode=mode,
                 options=options or {},
                 decompositions=decompositions,
-                partition=partition,
+                partition=partition_fn,
                 compile_graph=_generate if self.stage == "code generation" else None,
             )
         return compile_with_autograd(
@@ -68,7 +68,7 @@ class SubstitutedBackend:
             forward=_interpret,
             backward=_interpret,
             decompositions=decompositions or inductor_decompositions(),
-            partition=partition or inductor_partition,
+            partition=partition_fn or inductor_partition,
         )
 
 

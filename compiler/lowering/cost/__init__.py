@@ -10,14 +10,12 @@ from fullgraph.compiler.lowering.cost.device import (
 from fullgraph.compiler.lowering.cost.estimate import (
     Cost,
     add_costs,
-    graph_cost,
-    peak_memory,
-    trace_cost,
-)
-from fullgraph.compiler.lowering.cost.joining import (
     add_savings,
     estimate_saving,
+    graph_cost,
     join_traces,
+    peak_memory,
+    trace_cost,
 )
 from fullgraph.compiler.lowering.cost.kernels import Kernel, plan_kernels
 from fullgraph.compiler.lowering.cost.operator_kinds import kind_of

@@ -1,15 +1,30 @@
-"""Devices of the roofline: peak flops by dtype, memory bandwidth and launch overhead."""
+"""Devices of the roofline: peak flops by dtype, memory bandwidth and launch overhead.
+
+The figures of this machine's CPU are measured once, and kept on disk.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import contextlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.lowering.cost.this_cpu import measure_this_cpu
+from fullgraph.compiler.isolation import run_isolated
+from fullgraph.compiler.lowering.disk import cache_folder, digest, write_file
 
 CPU = "cpu"
 """Device name of this machine's CPU."""
+_REPEATS = 3
+_ELEMENTS = 4 << 20
+_WIDTH = 384
 
 
 @dataclass(frozen=True)
@@ -75,10 +90,7 @@ def find_device(name: str = CPU) -> Device:
     """
     check_device(name)
     key = _normalize(name)
-    if key != CPU:
-        return published_devices()[key]
-    figures = measure_this_cpu()
-    return Device(CPU, "this CPU", figures.flops, figures.bandwidth, figures.launch)
+    return _this_cpu() if key == CPU else published_devices()[key]
 
 
 def check_device(name: str) -> None:
@@ -91,3 +103,59 @@ def check_device(name: str) -> None:
 def _normalize(name: str) -> str:
     """Return a device name in lower case without separators: "rtx4090" for "RTX 4090"."""
     return "".join(character for character in name.lower() if character.isalnum())
+
+
+def _this_cpu() -> Device:
+    """Return this CPU with its figures from disk, or measure them in a child process.
+
+    There is a file for each processor, number of threads and torch version. If it cannot be
+    written, the next process measures again, which takes about a tenth of a second.
+    """
+    key = f"{_processor()} {torch.get_num_threads()} {torch.__version__}"
+    file = cache_folder() / f"cpu-{digest(key)}.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        data = json.loads(file.read_text())
+        flops = tuple((str(dtype), float(figure)) for dtype, figure in data["flops"])
+        return Device(CPU, "this CPU", flops, float(data["bandwidth"]), float(data["launch"]))
+    outcome = run_isolated(lambda emit: _measure(), objects=())
+    device = outcome.value if isinstance(outcome.value, Device) else _measure()
+    with contextlib.suppress(OSError):
+        write_file(file, json.dumps(asdict(device)))
+    return device
+
+
+def _processor() -> str:
+    """Return the model name of the processor."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return f"{line.partition(':')[2].strip()} {os.cpu_count()}"
+    return f"{platform.machine()} {platform.processor()} {os.cpu_count()}"
+
+
+def _measure() -> Device:
+    """Measure this CPU: the best times of a copy, of matrix products and of a tiny operator."""
+    with torch.inference_mode():
+        source = torch.ones(_ELEMENTS)
+        target = torch.empty_like(source)
+        copy = _best_seconds(lambda: target.copy_(source))
+        flops = []
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            matrix = torch.ones(_WIDTH, _WIDTH, dtype=dtype)
+            product = torch.empty_like(matrix)
+            took = _best_seconds(lambda m=matrix, p=product: torch.mm(m, m, out=p))  # type: ignore[misc]
+            flops.append((str(dtype).removeprefix("torch."), 2 * _WIDTH**3 / took))
+        one = torch.ones(1)
+        tiny = _best_seconds(lambda: [torch.add(one, one, out=one) for _ in range(100)])
+    return Device(CPU, "this CPU", tuple(flops), 2 * source.nbytes / copy, tiny / 100)
+
+
+def _best_seconds(run: Callable[[], object]) -> float:
+    """Return the shortest time of a few runs, after a warm-up run."""
+    run()
+    times = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return max(min(times), 1e-9)

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import networkx as nx
 
 from fullgraph.compiler.lowering.cost.operator_kinds import is_heavy
 from fullgraph.compiler.operations import Operation, OperatorTrace, Space
@@ -53,12 +55,12 @@ class _Loop:
     """Bytes read, by index of the value."""
 
 
+@dataclass
 class _Group:
     """Loops that become one kernel, and the groups whose results they read."""
 
-    def __init__(self, loop: _Loop) -> None:
-        self.loops = [loop]
-        self.producers: set[int] = set()
+    loops: list[_Loop]
+    producers: set[int] = field(default_factory=set)
 
     @property
     def touched(self) -> set[int]:
@@ -71,20 +73,22 @@ def plan_kernels(trace: OperatorTrace, *, fuse: bool = True) -> tuple[Kernel, ..
 
     If `fuse` is False, each operator is one kernel.
     """
-    loops = list(_make_loops(trace, fuse))
     groups: list[_Group] = []
     made_by: dict[int, int] = {}
-    for loop in loops:
+    for loop in _make_loops(trace, fuse):
         needs = {made_by[value] for value in loop.reads if value in made_by}
         index = _find_group(loop, needs, groups) if fuse else None
         if index is None:
             index = len(groups)
-            groups.append(_Group(loop))
-        else:
-            groups[index].loops.append(loop)
+            groups.append(_Group([]))
+        groups[index].loops.append(loop)
         groups[index].producers |= needs - {index}
         made_by.update(dict.fromkeys(loop.operation.writes, index))
-    order = list(_sort_groups(groups))
+    producers: nx.DiGraph[int] = nx.DiGraph()
+    producers.add_nodes_from(range(len(groups)))
+    for index, group in enumerate(groups):
+        producers.add_edges_from((index, other) for other in sorted(group.producers))
+    order = nx.dfs_postorder_nodes(producers)
     return tuple(_make_kernel(groups, index, trace.outputs) for index in order)
 
 
@@ -221,22 +225,6 @@ def _count_results(space: Space) -> int:
 def _reduces_last_dims(space: Space) -> bool:
     """Return whether a reduction over `space` reduces its last dims and no others."""
     return space[-1][1] and sum(reduced for _, reduced in space) == 1
-
-
-def _sort_groups(groups: list[_Group]) -> Iterator[int]:
-    """Yield the index of each group, after those of the groups that it depends on."""
-    done: set[int] = set()
-    for root in range(len(groups)):
-        stack = [root]
-        while stack:
-            missing = groups[stack[-1]].producers - done - {stack[-1]}
-            if missing:
-                stack += sorted(missing, reverse=True)
-                continue
-            index = stack.pop()
-            if index not in done:
-                done.add(index)
-                yield index
 
 
 def _make_kernel(groups: list[_Group], index: int, outputs: Collection[int]) -> Kernel:

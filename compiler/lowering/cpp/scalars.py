@@ -18,8 +18,9 @@ STORAGE = {
 """C++ type of an element in memory."""
 
 CPP_INDEX = IndexSyntax(
-    "{}L", "/", "%", "floor_div", "floor_mod", "({0} > {1} ? {0} : {1})", "({0} < {1} ? {0} : {1})"
-)
+    "{}L", "({0} / {1})", "({0} % {1})", "floor_div({0}, {1})", "floor_mod({0}, {1})",
+    "({0} > {1} ? {0} : {1})", "({0} < {1} ? {0} : {1})",
+)  # fmt: skip
 """Index arithmetic of type int64_t."""
 _FORMATS = {
     "where": "{0} ? {1} : {2}",

@@ -3,7 +3,6 @@
 from fullgraph.compiler.lowering.partition.plan import PartitionPlan, Policy, plan_partition
 from fullgraph.compiler.lowering.partition.split import (
     PartitionMemory,
-    make_partition_fn,
     partition,
     partition_memory,
     split,
@@ -13,7 +12,6 @@ __all__ = [
     "PartitionMemory",
     "PartitionPlan",
     "Policy",
-    "make_partition_fn",
     "partition",
     "partition_memory",
     "plan_partition",

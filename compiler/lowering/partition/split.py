@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
@@ -32,13 +31,6 @@ def partition(
     """
     plan = plan_partition(joint_module, num_fwd_outputs, policy, memory_budget)
     return split(joint_module, plan, num_fwd_outputs)
-
-
-def make_partition_fn(
-    policy: Policy = "min_cut", memory_budget: int | None = None
-) -> Callable[..., Modules]:
-    """Return a `partition_fn` for AOTAutograd that follows a policy or a memory budget in bytes."""
-    return functools.partial(partition, policy=policy, memory_budget=memory_budget)
 
 
 def split(joint_module: GraphModule, plan: PartitionPlan, num_fwd_outputs: int) -> Modules:

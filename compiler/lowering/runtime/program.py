@@ -10,7 +10,12 @@ from typing import Any, cast
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.codegen import CodeGenerator, KernelSource
+from fullgraph.compiler.lowering.codegen import (
+    CodeGenerator,
+    IndexSyntax,
+    KernelSource,
+    index_text,
+)
 from fullgraph.compiler.lowering.fusion import Plan
 from fullgraph.compiler.lowering.ir import (
     Assertion,
@@ -22,15 +27,12 @@ from fullgraph.compiler.lowering.ir import (
     strides_of,
     variables_of,
 )
-from fullgraph.compiler.lowering.runtime.size_text import size_text, tuple_text
-from fullgraph.compiler.lowering.runtime.steps import (
-    Allocate,
-    CallExtern,
-    CallKernel,
-    Free,
-    RuntimeStep,
-    make_steps,
-)
+from fullgraph.compiler.lowering.runtime.steps import Allocate, Free, RuntimeStep, make_steps
+
+PYTHON_INDEX = IndexSyntax(
+    "{}", "({0} // {1})", "({0} % {1})", "({0} // {1})", "({0} % {1})",
+    "max({0}, {1})", "min({0}, {1})", "{}", "({1} if {0} else {2})", ("and", "or", "not"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,12 @@ class Program:
     @property
     def kernels(self) -> int:
         """Number of calls of generated kernels."""
-        return sum(isinstance(step, CallKernel) for step in self.steps)
+        return len(self.code.kernels)
 
     @property
     def externs(self) -> tuple[str, ...]:
         """Extern operators that are called, in order."""
-        return tuple(str(one.extern.target) for one in self.steps if isinstance(one, CallExtern))
+        return tuple(str(step.target) for step in self.steps if isinstance(step, Extern))
 
 
 def make_program(plan: Plan, generator: CodeGenerator) -> Program:
@@ -97,7 +99,7 @@ def make_program(plan: Plan, generator: CodeGenerator) -> Program:
     writer = _SourceWriter(plan, steps)
     code = ProgramCode(
         source=writer.write(),
-        kernels=tuple(step.source for step in steps if isinstance(step, CallKernel)),
+        kernels=writer.kernels,
         generator=generator,
         externs=writer.externs,
         constants={**writer.constants, **plan.graph.constants},
@@ -140,6 +142,10 @@ class _SourceWriter:
     def __init__(self, plan: Plan, steps: Sequence[RuntimeStep]) -> None:
         self._graph = plan.graph
         self._steps = steps
+        self.kernels = tuple(step for step in steps if isinstance(step, KernelSource))
+        self._has_errors = any(kernel.has_error for kernel in self.kernels)
+        self._is_on_cpu = plan.graph.device.type == "cpu"
+        self._device = "" if self._is_on_cpu else f", device={str(plan.graph.device)!r}"
         self.externs: dict[str, str] = {}
         self.constants: dict[str, object] = {}
         self._lines: list[str] = []
@@ -148,7 +154,7 @@ class _SourceWriter:
     def write(self) -> str:
         """Return the source of the function `run`."""
         self._write_inputs()
-        if any(isinstance(step, CallKernel) for step in self._steps):
+        if self.kernels:
             self._lines.append("threads = get_num_threads()")
         if self._has_errors:
             self._lines.append(f"error = torch.zeros(1, dtype=torch.int64{self._device})")
@@ -160,19 +166,6 @@ class _SourceWriter:
         self._lines.append(f"return [{', '.join(outputs)}]")
         body = "\n".join(f"    {line}" for line in self._lines)
         return f"def run(inputs):\n{body}\n"
-
-    @property
-    def _is_on_cpu(self) -> bool:
-        return self._graph.device.type == "cpu"
-
-    @property
-    def _device(self) -> str:
-        """Return the argument that names the device; "" for the CPU."""
-        return "" if self._is_on_cpu else f", device={str(self._graph.device)!r}"
-
-    @property
-    def _has_errors(self) -> bool:
-        return any(isinstance(one, CallKernel) and one.source.has_error for one in self._steps)
 
     def _write_inputs(self) -> None:
         names, symbols = [], self._symbols
@@ -229,12 +222,12 @@ class _SourceWriter:
                 shape = f"({tuple_text(buffer.sizes)}, {tuple_text(buffer.strides)})"
                 view = "" if is_same else f".as_strided{shape}"
                 self._lines.append(f"{buffer.name} = {other.name}{view}; del {other.name}")
-            case CallKernel(source):
-                self._lines.append(f"{source.name}({', '.join(source.arguments)})")
-                if source.has_error and self._is_on_cpu:
+            case KernelSource():
+                self._lines.append(f"{step.name}({', '.join(step.arguments)})")
+                if step.has_error and self._is_on_cpu:
                     self._lines.append("check(error)")
-            case CallExtern(extern):
-                self._write_extern(extern, number)
+            case Extern():
+                self._write_extern(step, number)
             case Assertion(condition, message):
                 text = self._output(condition)
                 self._lines.append(f"check_condition({text}, {message!r})")
@@ -244,13 +237,11 @@ class _SourceWriter:
                 self._lines.append(f"del {', '.join(names)}")
 
     def _write_extern(self, extern: Extern, number: int) -> None:
+        parts = [("", value) for value in extern.args]
+        parts += [(f"{key}=", value) for key, value in extern.kwargs]
         arguments = [
-            self._argument(value, f"constant_{number}_{place}")
-            for place, value in enumerate(extern.args)
-        ]
-        arguments += [
-            f"{key}={self._argument(value, f'constant_{number}_{len(extern.args) + place}')}"
-            for place, (key, value) in enumerate(extern.kwargs)
+            key + self._argument(value, f"constant_{number}_{place}")
+            for place, (key, value) in enumerate(parts)
         ]
         self.externs[f"extern_{number}"] = str(extern.target)
         call = f"extern_{number}({', '.join(arguments)})"
@@ -300,3 +291,16 @@ class _SourceWriter:
         if output is None:
             return "None"
         return self._view(output) if isinstance(output, View) else size_text(output)
+
+
+def size_text(value: sympy.Basic) -> str:
+    """Return a size, or a condition of sizes, as a Python expression of its symbols."""
+    if value in (sympy.true, sympy.false):
+        return str(bool(value))
+    names = {symbol: str(symbol) for symbol in value.free_symbols}
+    return index_text(value, names, PYTHON_INDEX)
+
+
+def tuple_text(sizes: Sequence[sympy.Expr]) -> str:
+    """Return sizes as a Python tuple."""
+    return f"({', '.join(map(size_text, sizes))}{',' if len(sizes) == 1 else ''})"

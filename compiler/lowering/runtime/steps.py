@@ -19,27 +19,14 @@ class Allocate:
 
 
 @dataclass(frozen=True)
-class CallKernel:
-    """Call a generated kernel."""
-
-    source: KernelSource
-
-
-@dataclass(frozen=True)
-class CallExtern:
-    """Call an extern operator."""
-
-    extern: Extern
-
-
-@dataclass(frozen=True)
 class Free:
     """Drop buffers after their last use."""
 
     names: tuple[str, ...]
 
 
-RuntimeStep = Allocate | CallKernel | CallExtern | Free | Update | Assertion
+Call = KernelSource | Extern | Update | Assertion
+RuntimeStep = Allocate | Call | Free
 
 
 def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
@@ -49,12 +36,10 @@ def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
     a later buffer of as many bytes.
     """
     buffers, in_memory = plan.graph.buffers, plan.in_memory
-    calls: list[CallKernel | CallExtern | Update | Assertion] = []
-    for step in plan.steps:
-        if isinstance(step, Kernel):
-            calls.append(CallKernel(generator.write(step, buffers, in_memory)))
-        else:
-            calls.append(CallExtern(step))
+    calls: list[Call] = [
+        generator.write(step, buffers, in_memory) if isinstance(step, Kernel) else step
+        for step in plan.steps
+    ]
     calls += (*plan.graph.assertions, *plan.graph.updates)
     last = {name: number for number, call in enumerate(calls) for name in _uses(call)}
     constants = set(plan.graph.constants)
@@ -65,8 +50,8 @@ def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
     updates = {one.name: one.loop.updates for kernel in kernels for one in kernel.members}
     steps: list[RuntimeStep] = []
     for number, call in enumerate(calls):
-        if isinstance(call, CallKernel):
-            for name in call.source.buffers:
+        if isinstance(call, KernelSource):
+            for name in call.buffers:
                 if name not in known:
                     updated = updates.get(name)
                     taken_over = Allocate(buffers[name], buffers[updated]) if updated else None
@@ -83,13 +68,12 @@ def make_steps(plan: Plan, generator: CodeGenerator) -> tuple[RuntimeStep, ...]:
     return tuple(steps)
 
 
-def _uses(call: CallKernel | CallExtern | Update | Assertion) -> tuple[str, ...]:
+def _uses(call: Call) -> tuple[str, ...]:
     """Return the buffers that a call reads or writes."""
-    if isinstance(call, CallKernel):
-        return call.source.buffers
-    if isinstance(call, CallExtern):
-        results = tuple(name for name in call.extern.results if name)
-        return tuple(dict.fromkeys((*call.extern.reads, *results)))
+    if isinstance(call, KernelSource):
+        return call.buffers
+    if isinstance(call, Extern):
+        return tuple(dict.fromkeys((*call.reads, *filter(None, call.results))))
     if isinstance(call, Assertion):
         return (call.condition.buffer,) if isinstance(call.condition, View) else ()
     return (call.name, call.source)

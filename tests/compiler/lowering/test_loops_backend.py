@@ -15,7 +15,7 @@ from fullgraph.compiler.lowering import backend
 from fullgraph.compiler.lowering.codegen import index_text
 from fullgraph.compiler.lowering.cpp.scalars import CPP_INDEX
 from fullgraph.compiler.lowering.runtime import Program
-from fullgraph.compiler.lowering.runtime.size_text import size_text
+from fullgraph.compiler.lowering.runtime.program import size_text
 from fullgraph.compiler.private import aot
 
 from . import CODEGEN

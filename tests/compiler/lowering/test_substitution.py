@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from fullgraph.compiler.lowering import substitution
-from fullgraph.compiler.lowering.partition import make_partition_fn
 from fullgraph.compiler.lowering.substitution import STAGES, Stage, SubstitutedBackend
 
 pytestmark = pytest.mark.compiles
@@ -33,9 +32,9 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[Stage]:
         return call
 
     table = noting("decompositions", substitution.tracing_decompositions)
-    partition = noting("partitioner", make_partition_fn())
+    partition = noting("partitioner", substitution.partition)
     monkeypatch.setattr(substitution, "tracing_decompositions", table)
-    monkeypatch.setattr(substitution, "make_partition_fn", lambda: partition)
+    monkeypatch.setattr(substitution, "partition", partition)
     monkeypatch.setattr(substitution, "lower", noting("code generation", substitution.lower))
     monkeypatch.setenv("FULLGRAPH_CACHE_DIR", str(tmp_path))
     torch.compiler.reset()

@@ -68,7 +68,7 @@ def test_what_triton_lacks_is_refused() -> None:
 
 def test_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     program = program_on_cuda()
-    sources = [step.source for step in program.steps if hasattr(step, "source")]
+    sources = program.code.kernels
     path = tmp_path / "kernels.py"
     path.write_text(module_text(sources))
     spec = importlib.util.spec_from_file_location("kernels", path)
