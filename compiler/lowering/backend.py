@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import torch
 
@@ -24,7 +23,7 @@ from fullgraph.compiler.lowering.runtime import Program, ProgramCode, make_progr
 from fullgraph.compiler.lowering.triton import TRITON
 from fullgraph.compiler.private import compile_with_autograd_cache, register_backend
 
-GENERATORS = MappingProxyType({one.name: one for one in (CPP, TRITON)})
+GENERATORS = {one.name: one for one in (CPP, TRITON)}
 """Code generators by name."""
 
 

@@ -14,14 +14,7 @@ import torch
 
 from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.fusion import Kernel
-from fullgraph.compiler.lowering.ir import (
-    Buffer,
-    Constant,
-    Expression,
-    IndexValue,
-    Load,
-    Operation,
-)
+from fullgraph.compiler.lowering.ir import Buffer, Constant, Expression, IndexValue, Load, Operation
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",

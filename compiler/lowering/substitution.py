@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 import torch
@@ -20,12 +19,10 @@ from fullgraph.compiler.private import (
 )
 
 Stage = Literal["decompositions", "partitioner", "code generation"]
-STAGES: Mapping[str, tuple[Stage, ...]] = MappingProxyType(
-    {
-        "aot_eager_decomp_partition": ("decompositions", "partitioner"),
-        "inductor": ("decompositions", "partitioner", "code generation"),
-    }
-)
+STAGES: Mapping[str, tuple[Stage, ...]] = {
+    "aot_eager_decomp_partition": ("decompositions", "partitioner"),
+    "inductor": ("decompositions", "partitioner", "code generation"),
+}
 """Stages that can be replaced, by backend, in the order in which they run."""
 
 

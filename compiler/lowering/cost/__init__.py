@@ -8,7 +8,6 @@ from fullgraph.compiler.lowering.cost.device import (
     published_devices,
 )
 from fullgraph.compiler.lowering.cost.estimate import (
-    Cost,
     add_costs,
     add_savings,
     estimate_saving,
@@ -17,15 +16,12 @@ from fullgraph.compiler.lowering.cost.estimate import (
     peak_memory,
     trace_cost,
 )
-from fullgraph.compiler.lowering.cost.kernels import Kernel, plan_kernels
 from fullgraph.compiler.lowering.cost.operator_kinds import kind_of
 from fullgraph.compiler.lowering.cost.trace import trace_operators
 
 __all__ = [
     "CPU",
-    "Cost",
     "Device",
-    "Kernel",
     "add_costs",
     "add_savings",
     "check_device",
@@ -35,7 +31,6 @@ __all__ = [
     "join_traces",
     "kind_of",
     "peak_memory",
-    "plan_kernels",
     "published_devices",
     "trace_cost",
     "trace_operators",

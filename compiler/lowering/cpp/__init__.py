@@ -6,4 +6,4 @@ from fullgraph.compiler.lowering.cpp.source import write_kernel
 
 CPP = CodeGenerator("cpp", write_kernel, load_kernels)
 
-__all__ = ["CPP", "find_compiler", "load_kernels", "write_kernel"]
+__all__ = ["CPP", "find_compiler"]

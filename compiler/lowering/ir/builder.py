@@ -9,12 +9,7 @@ from typing import Any
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.ir.expressions import (
-    Expression,
-    Indirect,
-    Load,
-    Operation,
-)
+from fullgraph.compiler.lowering.ir.expressions import Expression, Indirect, Load, Operation
 from fullgraph.compiler.lowering.ir.index import contiguous_strides, product, variables_of
 from fullgraph.compiler.lowering.ir.loops import (
     Buffer,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -162,20 +161,18 @@ def _of_parts(operator: str, *order: int) -> Callable[[Call], View]:
     return lower
 
 
-COMPLEX: Mapping[str, Callable[[Call], View]] = MappingProxyType(
-    {
-        "view_as_real": lambda call: as_real(call.view("self")),
-        "view_as_complex": lambda call: as_complex(call.view("self")),
-        "_to_copy": _lower_copy,
-        "full": lambda call: _write(call, *_elements(call, "fill_value")),
-        **dict.fromkeys(("_conj", "conj_physical"), _lower_conjugate),
-        "complex": _lower_complex,
-        "mul": _lower_mul,
-        "div": _lower_div,
-        "abs": _of_parts("hypot", 0, 1),
-        "angle": _of_parts("atan2", 1, 0),
-    }
-)
+COMPLEX: Mapping[str, Callable[[Call], View]] = {
+    "view_as_real": lambda call: as_real(call.view("self")),
+    "view_as_complex": lambda call: as_complex(call.view("self")),
+    "_to_copy": _lower_copy,
+    "full": lambda call: _write(call, *_elements(call, "fill_value")),
+    **dict.fromkeys(("_conj", "conj_physical"), _lower_conjugate),
+    "complex": _lower_complex,
+    "mul": _lower_mul,
+    "div": _lower_div,
+    "abs": _of_parts("hypot", 0, 1),
+    "angle": _of_parts("atan2", 1, 0),
+}
 """How each operator with a complex operand or result is lowered, beside views and linear ones."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 
 import sympy
 import torch
@@ -132,21 +131,19 @@ def _scan_with_positions(kind: ScanKind, arg: ScanKind) -> Callable[[Call], tupl
     return lambda call: (_scan(call, kind), _scan(call, arg, torch.int64))
 
 
-REDUCTIONS: Mapping[str, Callable[[Call], View | tuple[View, ...]]] = MappingProxyType(
-    {
-        "sum": _reduction("sum"),
-        "prod": _reduction("prod"),
-        "amax": _reduction("max"),
-        "amin": _reduction("min"),
-        "any": _reduction("any"),
-        "argmax": _position("argmax"),
-        "argmin": _position("argmin"),
-        "var_mean": _lower_variance_and_mean,
-        "cumsum": partial(_scan, kind="sum"),
-        "cumprod": partial(_scan, kind="prod"),
-        "logcumsumexp": partial(_scan, kind="logsumexp"),
-        "cummax": _scan_with_positions("max", "argmax"),
-        "cummin": _scan_with_positions("min", "argmin"),
-    }
-)
+REDUCTIONS: Mapping[str, Callable[[Call], View | tuple[View, ...]]] = {
+    "sum": _reduction("sum"),
+    "prod": _reduction("prod"),
+    "amax": _reduction("max"),
+    "amin": _reduction("min"),
+    "any": _reduction("any"),
+    "argmax": _position("argmax"),
+    "argmin": _position("argmin"),
+    "var_mean": _lower_variance_and_mean,
+    "cumsum": partial(_scan, kind="sum"),
+    "cumprod": partial(_scan, kind="prod"),
+    "logcumsumexp": partial(_scan, kind="logsumexp"),
+    "cummax": _scan_with_positions("max", "argmax"),
+    "cummin": _scan_with_positions("min", "argmin"),
+}
 """How each operator is lowered, by its name without namespace and overload."""

@@ -28,20 +28,11 @@ from fullgraph.compiler.lowering.ir.loops import (
 from fullgraph.compiler.lowering.ir.operators import DTYPES
 from fullgraph.compiler.lowering.ir.pointwise import POINTWISE
 from fullgraph.compiler.lowering.ir.reductions import REDUCTIONS
-from fullgraph.compiler.lowering.ir.scatters import SCATTERS
-from fullgraph.compiler.lowering.ir.special import SPECIAL_FUNCTIONS
 from fullgraph.compiler.lowering.ir.views import VIEWS
 from fullgraph.compiler.lowering.prims import canonical_kind, extern_operators, extern_reason
 from fullgraph.compiler.private import expression_of, tensors_in
 
-GENERATED = {
-    **VIEWS,
-    **POINTWISE,
-    **REDUCTIONS,
-    **INDEXING,
-    **SCATTERS,
-    **SPECIAL_FUNCTIONS,
-}
+GENERATED = {**VIEWS, **POINTWISE, **REDUCTIONS, **INDEXING}
 """How each operator that is generated is lowered, by its name without namespace and overload."""
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import sympy
 
@@ -17,7 +16,7 @@ from fullgraph.compiler.lowering.ir.index import (
     variables_of,
 )
 from fullgraph.compiler.lowering.ir.loops import Buffer, Sizes, View
-from fullgraph.compiler.lowering.ir.special import lower_bits
+from fullgraph.compiler.lowering.ir.pointwise import lower_bits
 
 
 def reindex(view: View, sizes: Sizes, index: Sizes) -> View:
@@ -134,16 +133,14 @@ def _lower_unfold(call: Call) -> View:
     return reindex(view, call.sizes, tuple(index))
 
 
-VIEWS: Mapping[str, Callable[[Call], View]] = MappingProxyType(
-    {
-        **dict.fromkeys(("alias", "detach"), lambda call: call.view("self")),
-        **dict.fromkeys(("view", "reshape", "squeeze", "unsqueeze"), _lower_reshape),
-        "permute": _lower_permute,
-        "expand": _lower_expand,
-        "slice": _lower_slice,
-        "select": _lower_select,
-        "diagonal": _lower_diagonal,
-        "as_strided": _lower_as_strided,
-        "unfold": _lower_unfold,
-    }
-)
+VIEWS: Mapping[str, Callable[[Call], View]] = {
+    **dict.fromkeys(("alias", "detach"), lambda call: call.view("self")),
+    **dict.fromkeys(("view", "reshape", "squeeze", "unsqueeze"), _lower_reshape),
+    "permute": _lower_permute,
+    "expand": _lower_expand,
+    "slice": _lower_slice,
+    "select": _lower_select,
+    "diagonal": _lower_diagonal,
+    "as_strided": _lower_as_strided,
+    "unfold": _lower_unfold,
+}

@@ -10,12 +10,7 @@ from typing import Any, cast
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.codegen import (
-    CodeGenerator,
-    IndexSyntax,
-    KernelSource,
-    index_text,
-)
+from fullgraph.compiler.lowering.codegen import CodeGenerator, IndexSyntax, KernelSource, index_text
 from fullgraph.compiler.lowering.fusion import Plan
 from fullgraph.compiler.lowering.ir import (
     Assertion,

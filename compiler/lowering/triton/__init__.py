@@ -10,4 +10,4 @@ from fullgraph.compiler.lowering.triton.source import write_kernel
 
 TRITON = CodeGenerator("triton", write_kernel, load_kernels)
 
-__all__ = ["TRITON", "load_kernels", "write_kernel"]
+__all__ = ["TRITON"]
