@@ -18,8 +18,8 @@ A scatter or an extern operator is a separate kernel. On CPU, a separate loop co
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import networkx as nx
 
@@ -55,41 +55,33 @@ class _Loop:
     """Bytes read, by index of the value."""
 
 
-@dataclass
-class _Group:
-    """Loops that become one kernel, and the groups whose results they read."""
-
-    loops: list[_Loop]
-    producers: set[int] = field(default_factory=set)
-
-    @property
-    def touched(self) -> set[int]:
-        """Indices of the values that the loops read or write."""
-        return {v for loop in self.loops for v in (*loop.reads, *loop.operation.writes)}
-
-
 def plan_kernels(trace: OperatorTrace, *, fuse: bool = True) -> tuple[Kernel, ...]:
     """Return the kernels of a graph, each one after those that it depends on.
 
     If `fuse` is False, each operator is one kernel.
     """
-    groups: list[_Group] = []
+    groups: list[list[_Loop]] = []
+    consumers: nx.DiGraph[int] = nx.DiGraph()
     made_by: dict[int, int] = {}
     for loop in _make_loops(trace, fuse):
         needs = {made_by[value] for value in loop.reads if value in made_by}
-        index = _find_group(loop, needs, groups) if fuse else None
+        index = _find_group(loop, needs, groups, consumers) if fuse else None
         if index is None:
             index = len(groups)
-            groups.append(_Group([]))
-        groups[index].loops.append(loop)
-        groups[index].producers |= needs - {index}
+            groups.append([])
+            consumers.add_node(index)
+        groups[index].append(loop)
+        consumers.add_edges_from((other, index) for other in needs - {index})
         made_by.update(dict.fromkeys(loop.operation.writes, index))
     producers: nx.DiGraph[int] = nx.DiGraph()
-    producers.add_nodes_from(range(len(groups)))
-    for index, group in enumerate(groups):
-        producers.add_edges_from((index, other) for other in sorted(group.producers))
+    producers.add_nodes_from(consumers)
+    producers.add_edges_from(sorted((index, other) for other, index in consumers.edges))
     order = nx.dfs_postorder_nodes(producers)
-    return tuple(_make_kernel(groups, index, trace.outputs) for index in order)
+    readers: dict[int, set[int]] = {value: {-1} for value in trace.outputs}
+    for index, group in enumerate(groups):
+        for value in {value for loop in group for value in loop.reads}:
+            readers.setdefault(value, set()).add(index)
+    return tuple(_make_kernel(groups[index], index, readers) for index in order)
 
 
 def _make_loops(trace: OperatorTrace, fuse: bool) -> Iterator[_Loop]:
@@ -151,45 +143,34 @@ def _is_inlined(loop: _Loop, consumers: list[Operation], outputs: Collection[int
     return len(loop.reads) <= MAX_READS
 
 
-def _find_group(loop: _Loop, needs: set[int], groups: list[_Group]) -> int | None:
+def _find_group(
+    loop: _Loop, needs: set[int], groups: list[list[_Loop]], consumers: nx.DiGraph[int]
+) -> int | None:
     """Return the index of the group into which `loop` is fused; None if it starts a new group.
 
     `needs` are the groups that write what the loop reads; the latest of them is preferred.
     """
     if loop.operation.kind in ("extern", "scatter"):
         return None
-    candidates = sorted(needs, reverse=True)
-    candidates += [i for i in range(len(groups) - 1, -1, -1) if i not in needs]
-    for index in candidates:
+    for index in sorted(range(len(groups)), key=lambda i: (i in needs, i), reverse=True):
         group = groups[index]
-        if group.loops[0].operation.kind in ("extern", "scatter"):
+        if group[0].operation.kind in ("extern", "scatter"):
             continue
-        if group.touched.isdisjoint(loop.reads) or not _spaces_match(loop, group):
+        touched = {v for one in group for v in (*one.reads, *one.operation.writes)}
+        if touched.isdisjoint(loop.reads) or not _spaces_match(loop, group):
             continue
-        if not _reaches(index, needs - {index}, groups):
+        if nx.descendants(consumers, index).isdisjoint(needs - {index}):
             return index
     return None
 
 
-def _reaches(index: int, needs: Iterable[int], groups: list[_Group]) -> bool:
-    """Return whether a group in `needs` depends, directly or not, on the group `index`."""
-    left, seen = list(needs), set(needs)
-    while left:
-        producers = groups[left.pop()].producers - seen
-        if index in producers:
-            return True
-        seen |= producers
-        left += producers
-    return False
-
-
-def _spaces_match(loop: _Loop, group: _Group) -> bool:
+def _spaces_match(loop: _Loop, group: list[_Loop]) -> bool:
     """Return whether `loop` can share a kernel with `group`: their iteration spaces match.
 
     For example, a pointwise operator can join a reduction over as many elements.
     """
     space = loop.operation.space
-    spaces = [one.operation.space for one in group.loops]
+    spaces = [one.operation.space for one in group]
     reduction = next((one for one in spaces if _is_reduction(one)), None)
     if not _is_reduction(space):
         size = _count_iterations(space)
@@ -227,29 +208,25 @@ def _reduces_last_dims(space: Space) -> bool:
     return space[-1][1] and sum(reduced for _, reduced in space) == 1
 
 
-def _make_kernel(groups: list[_Group], index: int, outputs: Collection[int]) -> Kernel:
+def _make_kernel(loops: list[_Loop], index: int, readers: dict[int, set[int]]) -> Kernel:
     """Return the kernel of the group `index`, with the values that it reads and writes in memory.
 
-    `outputs` are the values that the graph returns.
+    `readers` are the groups that read each value; -1 stands for the graph's outputs.
     """
-    loops = groups[index].loops
     written = {value for loop in loops for value in loop.operation.writes}
-    others = (loop for i, group in enumerate(groups) if i != index for loop in group.loops)
-    outside = {value for loop in others for value in loop.reads} | set(outputs)
     reads: dict[int, int] = {}
     for loop in loops:
         for value, size in loop.reads.items():
             if value not in written:
                 reads[value] = max(size, reads.get(value, 0))
-    bodies = [[*loop.inlined, loop.operation] for loop in loops]
-    operations = [one for body in bodies for one in body]
+    operations = [one for loop in loops for one in (*loop.inlined, loop.operation)]
     first = loops[0].operation
     is_extern = first.kind == "extern"
     return Kernel(
         tuple(one.name for one in operations),
         is_extern,
         tuple(reads.items()),
-        tuple(sorted(written if is_extern else written & outside)),
+        tuple(sorted(v for v in written if is_extern or readers.get(v, set()) - {index})),
         sum(one.flops for one in operations),
         first.dtype,
     )

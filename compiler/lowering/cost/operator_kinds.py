@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import torch
 
+from fullgraph.compiler.lowering.prims import extern_operators, words
 from fullgraph.compiler.operations import Kind
 
 Operator = torch._ops.OpOverload
-
-
-def _words(text: str) -> frozenset[str]:
-    """Return the words of `text`: "add mul" → {"add", "mul"}."""
-    return frozenset(text.split())
-
-
-_REDUCTIONS = _words(
+_REDUCTIONS = words(
     """
     sum mean amax amin max min argmax argmin prod any all var std var_mean std_mean norm
     linalg_vector_norm count_nonzero nansum aminmax xor_sum
     """
 )
-_POINTWISE = _words(
+_POINTWISE = words(
     """
     copy copy_ clone _to_copy full full_like zeros zeros_like ones ones_like new_full new_zeros
     new_ones arange linspace scalar_tensor eye cat index _unsafe_index index_select embedding
@@ -35,43 +29,31 @@ _POINTWISE = _words(
     pixel_unshuffle complex polar convert_element_type
     """
 )
-_SCATTERS = _words(
+_SCATTERS = words(
     """
     index_put index_put_ _unsafe_index_put scatter scatter_ scatter_add scatter_add_
     scatter_reduce scatter_reduce_ index_add index_add_ index_copy index_copy_ masked_scatter
     embedding_dense_backward put put_ col2im
     """
 )
-_EXTERNS = _words(
+_EXTERNS = words(
     """
-    mm addmm bmm baddbmm mv addmv dot vdot _int_mm _scaled_mm convolution convolution_backward
-    _convolution sort topk cumsum cumprod cummax cummin logcumsumexp nonzero unique_dim
-    _unique2 unique_consecutive multinomial randperm median nanmedian mode kthvalue
-    grid_sampler_3d _cdist_forward _pdist_forward lstm gru histc searchsorted bincount
-    max_pool3d_with_indices avg_pool3d adaptive_max_pool2d adaptive_max_pool3d
-    _adaptive_avg_pool3d _embedding_bag _ctc_loss masked_select repeat_interleave cholesky
-    triangular_solve
+    cumsum cumprod cummax cummin logcumsumexp grid_sampler_3d lstm gru avg_pool3d
+    _adaptive_avg_pool3d multinomial randperm
     """
-)
+).union(name.partition(".")[0] for name, why in extern_operators().items() if "random" not in why)
 _EXTERN_PREFIXES = (
-    "_scaled_dot_product_",
-    "_flash_attention",
-    "_efficient_attention",
-    "linalg_",
-    "_linalg_",
-    "_fft_",
-    "mkldnn_",
-    "cudnn_",
-    "miopen_",
+    *("_scaled_dot_product_", "_flash_attention", "_efficient_attention", "linalg_", "_linalg_"),
+    *("_fft_", "mkldnn_", "cudnn_", "miopen_"),
 )
-_FREE = _words(
+_FREE = words(
     """
     empty empty_like empty_strided new_empty new_empty_strided _local_scalar_dense item
     is_nonzero sym_size sym_stride sym_numel sym_storage_offset _assert_async _assert_scalar
     _assert_tensor_metadata sym_constrain_range sym_constrain_range_for_size device equal
     """
 )
-_HEAVY = _words(
+_HEAVY = words(
     """
     exp expm1 log log2 log10 log1p sin cos tan tanh sigmoid silu gelu mish softplus elu erf
     erfc erfinv pow atan atan2 asin acos sinh cosh lgamma digamma logit log_sigmoid_forward

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import ctypes
 
-FUNCTIONS = """
-exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
-erfc lgamma
-"""
-BINARY_FUNCTIONS = "pow atan2 hypot"
+from fullgraph.compiler.lowering.ir import FLOAT_UNARY
+
+BINARY_FUNCTIONS = ("atan2", "hypot", "pow")
+FUNCTIONS = (*sorted(FLOAT_UNARY - {"rsqrt", "sigmoid", "reciprocal"}), *BINARY_FUNCTIONS)
 
 PRELUDE = """\
 typedef signed char int8_t;
@@ -95,9 +94,9 @@ def make_prelude() -> str:
     except OSError:
         library = None
     lines = [PRELUDE, 'extern "C" {']
-    for name in f"{FUNCTIONS} {BINARY_FUNCTIONS}".split():
+    for name in FUNCTIONS:
         for suffix, type_, lanes in (("f", "float", 4), ("", "double", 2)):
-            arity = 2 if name in BINARY_FUNCTIONS.split() else 1
+            arity = 2 if name in BINARY_FUNCTIONS else 1
             symbol = f"_ZGVbN{lanes}{'v' * arity}_{name}{suffix}"
             is_vector = library is not None and hasattr(library, symbol)
             simd = 'simd("notinbranch"), ' if is_vector else ""

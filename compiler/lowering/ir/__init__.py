@@ -38,11 +38,12 @@ from fullgraph.compiler.lowering.ir.loops import (
     strides_of,
     symbols_in,
 )
-from fullgraph.compiler.lowering.ir.operators import DTYPES, HEAVY, SPECIAL
+from fullgraph.compiler.lowering.ir.operators import DTYPES, FLOAT_UNARY, HEAVY, SPECIAL
 from fullgraph.compiler.lowering.ir.trace import trace_loops
 
 __all__ = [
     "DTYPES",
+    "FLOAT_UNARY",
     "HEAVY",
     "SPECIAL",
     "Assertion",

@@ -21,12 +21,11 @@ from fullgraph.compiler.lowering.ir.loops import (
     View,
 )
 from fullgraph.compiler.lowering.ir.operators import cast, constant, index_value
+from fullgraph.compiler.lowering.prims import words
 from fullgraph.compiler.private import expression_of
 
-RESERVED = frozenset(
-    """
-    inputs torch empty_strided restride check check_condition get_num_threads threads error
-    """.split()  # noqa: SIM905
+RESERVED = words(
+    "inputs torch empty_strided restride check check_condition get_num_threads threads error"
 )
 """Names of other values in the source of a program."""
 Number = bool | int | float

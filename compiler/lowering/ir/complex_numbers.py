@@ -17,7 +17,8 @@ from fullgraph.compiler.lowering.ir.builder import Call, broadcast_index
 from fullgraph.compiler.lowering.ir.expressions import Expression
 from fullgraph.compiler.lowering.ir.index import loop_variable, variables_of
 from fullgraph.compiler.lowering.ir.loops import Sizes, View
-from fullgraph.compiler.lowering.ir.operators import apply, cast, compare, constant, words
+from fullgraph.compiler.lowering.ir.operators import apply, cast, compare, constant
+from fullgraph.compiler.lowering.prims import words
 
 PART = sympy.Symbol("part", integer=True, nonnegative=True)
 Parts = tuple[Expression, Expression | None]
@@ -94,7 +95,7 @@ def _write(call: Call, parts: Parts) -> View:
 
 def _element(call: Call, operand: object, index: Sizes) -> Parts:
     """Return both parts of an operand's element, broadcast to the result's sizes."""
-    dtype = call.dtype.to_real() if call.dtype.is_complex else call.dtype
+    dtype = call.dtype.to_real()
     if isinstance(operand, View):
         index = broadcast_index(operand.sizes, index, call.sizes)
         if operand.dtype.is_complex:

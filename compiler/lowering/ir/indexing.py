@@ -240,4 +240,3 @@ INDEXING: Mapping[str, Callable[[Call], View]] = {
     "diagonal_scatter": _lower_diagonal_scatter,
     "as_strided_scatter": _lower_as_strided_scatter,
 }
-"""How each operator is lowered, by its name without namespace and overload."""

@@ -6,18 +6,13 @@ import sympy
 import torch
 
 from fullgraph.compiler.lowering.ir.expressions import Constant, Expression, IndexValue, Operation
-from fullgraph.compiler.lowering.prims import BESSEL_FUNCTIONS, POLYNOMIALS
+from fullgraph.compiler.lowering.prims import BESSEL_FUNCTIONS, POLYNOMIALS, words
 
 DTYPES = (
     *(torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.bool),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
 )
 """Dtypes that loops compute with; of a complex one, they compute on both parts."""
-
-
-def words(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(text.split())
 
 
 FLOAT_UNARY = words(

@@ -289,4 +289,3 @@ POINTWISE: Mapping[str, Callable[[Call], View | tuple[View, ...]]] = {
     "angle": _lower_angle,
     "frexp": _lower_frexp,
 }
-"""How each operator is lowered, by its name without namespace and overload."""

@@ -146,4 +146,3 @@ REDUCTIONS: Mapping[str, Callable[[Call], View | tuple[View, ...]]] = {
     "cummax": _scan_with_positions("max", "argmax"),
     "cummin": _scan_with_positions("min", "argmin"),
 }
-"""How each operator is lowered, by its name without namespace and overload."""

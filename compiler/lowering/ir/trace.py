@@ -238,15 +238,14 @@ class _Tracer:
         """Return the arguments of a call by their names in the schema, with defaults."""
         target = node.target
         assert isinstance(target, torch._ops.OpOverload)
-        found: dict[str, object] = {}
-        for position, argument in enumerate(target._schema.arguments):
-            if position < len(node.args):
-                found[argument.name] = self._value(node.args[position])
-            elif argument.name in node.kwargs:
-                found[argument.name] = self._value(node.kwargs[argument.name])
-            elif argument.has_default_value():
-                found[argument.name] = argument.default_value
-        return found
+        arguments = target._schema.arguments
+        given = {one.name: value for one, value in zip(arguments, node.args, strict=False)}
+        given.update(node.kwargs)
+        return {
+            one.name: self._value(given.get(one.name, one.default_value))
+            for one in arguments
+            if one.name in given or one.has_default_value()
+        }
 
     def _extern(self, node: torch.fx.Node) -> object:
         """Add an extern call; return views of its results."""

@@ -5,6 +5,7 @@ from fullgraph.compiler.lowering.prims.canonical import (
     POLYNOMIALS,
     canonical_kind,
     canonical_operators,
+    words,
 )
 from fullgraph.compiler.lowering.prims.extern import extern_operators, extern_reason
 from fullgraph.compiler.lowering.prims.lower import (
@@ -29,4 +30,5 @@ __all__ = [
     "lower_to_prims",
     "prims",
     "report",
+    "words",
 ]

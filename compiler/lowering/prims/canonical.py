@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 
+K = TypeVar("K")
 CanonicalKind = Literal[
     "pointwise", "reduction", "scan", "view", "index", "scatter", "creation", "copy",
     "assertion", "symbolic",
@@ -102,14 +103,24 @@ _SYMBOLIC_FUNCTIONS = frozenset(
 """Functions of Python numbers and sizes; `getitem` also takes one result of several."""
 
 
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+def by_name(table: Mapping[K, str]) -> Mapping[str, K]:
+    """Return the key of each operator in a table; "mm" in a text is "mm.default"."""
+    return {
+        name if "." in name else f"{name}.default": key
+        for key, names in table.items()
+        for name in names.split()
+    }
+
+
 @functools.cache
 def canonical_operators() -> Mapping[str, CanonicalKind]:
     """Return the kind of each canonical ATen operator, by name: "add.Tensor" → "pointwise"."""
-    return {
-        name if "." in name else f"{name}.default": kind
-        for kind, names in _CANONICAL.items()
-        for name in names.split()
-    }
+    return by_name(_CANONICAL)
 
 
 def canonical_kind(target: object) -> CanonicalKind | None:

@@ -8,6 +8,8 @@ from typing import Literal
 
 import torch
 
+from fullgraph.compiler.lowering.prims.canonical import by_name
+
 ExternReason = Literal[
     "matrix product",
     "convolution",
@@ -110,11 +112,7 @@ def extern_operators() -> Mapping[str, ExternReason]:
 
     `extern_reason` also knows two that are extern only for some arguments.
     """
-    return {
-        name if "." in name else f"{name}.default": reason
-        for reason, names in _EXTERN.items()
-        for name in names.split()
-    }
+    return by_name(_EXTERN)
 
 
 def extern_reason(node: torch.fx.Node) -> ExternReason | None:

@@ -9,9 +9,11 @@ import torch
 
 from fullgraph.compiler.lowering.prims.canonical import canonical_operators
 from fullgraph.compiler.lowering.prims.extern import extern_operators
-from fullgraph.compiler.lowering.prims.own_decompositions import own_decompositions
+from fullgraph.compiler.lowering.prims.own_decompositions import (
+    decompositions_to_prims,
+    own_decompositions,
+)
 from fullgraph.compiler.lowering.prims.prim_table import prims
-from fullgraph.compiler.lowering.prims.to_prims import decompositions_to_prims
 from fullgraph.compiler.private import prim_as_aten, retrace, torch_decompositions, torch_prims
 
 Operator = torch._ops.OpOverload

@@ -1,4 +1,4 @@
-"""Decompositions that torch lacks, and those that lead to the canonical overload of a function."""
+"""Decompositions that torch lacks, or that lead to the canonical overload, or end in prims."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from fullgraph.compiler.lowering.prims.canonical import POLYNOMIALS
-from fullgraph.compiler.lowering.prims.pooling import pooling_decompositions
 from fullgraph.compiler.lowering.prims.resizing import resizing_decompositions
 
 Number = int | float | bool
 aten = torch.ops.aten
+prims = torch.ops.prims
 
 
 def own_decompositions() -> Mapping[str, Callable[..., object]]:
@@ -27,7 +27,7 @@ def own_decompositions() -> Mapping[str, Callable[..., object]]:
         table |= {
             f"special_{name}.{which}_scalar": functools.partial(_polynomial, name) for which in "xn"
         }
-    return {**table, **_OWN, **pooling_decompositions(), **resizing_decompositions()}
+    return {**table, **_OWN, **resizing_decompositions()}
 
 
 def _full_like(x: Tensor, value: Number, **options: object) -> Tensor:
@@ -116,10 +116,7 @@ def _shifted_polynomial(name: str, x: Tensor, n: Tensor) -> Tensor:
 
 
 _OWN: Mapping[str, Callable[..., object]] = {
-    "add.Scalar": aten.add.Tensor,
-    "sub.Scalar": aten.sub.Tensor,
-    "mul.Scalar": aten.mul.Tensor,
-    "div.Scalar": aten.div.Tensor,
+    **{f"{name}.Scalar": getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div")},
     "div.Scalar_mode": aten.div.Tensor_mode,
     "prims.where.default": _where,
     "full_like.default": _full_like,
@@ -127,7 +124,6 @@ _OWN: Mapping[str, Callable[..., object]] = {
     "scalar_tensor.default": _scalar_tensor,
     "copy.default": _copy,
     "_weight_norm_interface_backward.default": _weight_norm_backward,
-    "sum.default": lambda x, *, dtype=None: aten.sum.dim_IntList(x, None, dtype=dtype),
     "prod.default": _prod,
     "any.default": lambda x: aten.any.dims(x, None),
     "any.dim": lambda x, dim, keepdim=False: aten.any.dims(x, [dim], keepdim),
@@ -141,3 +137,53 @@ _OWN: Mapping[str, Callable[..., object]] = {
     "special_modified_bessel_i0.default": aten.i0.default,
     "special_modified_bessel_i1.default": aten.special_i1.default,
 }
+
+
+def decompositions_to_prims() -> Mapping[str, Callable[..., object]]:
+    """Return our decompositions into prims by operator: "select.int" → a function."""
+    return {
+        "full.default": _full,
+        "empty.memory_format": lambda sizes, **options: _empty_permuted(
+            sizes, range(len(sizes)), **options
+        ),
+        "empty_permuted.default": _empty_permuted,
+        "select.int": _select,
+        "view.dtype": lambda x, dtype: prims.view_of_dtype(x, dtype),
+        "squeeze.dims": _squeeze,
+        "cumsum.default": functools.partial(_scan, aten.cumsum.default),
+        "cumprod.default": functools.partial(_scan, aten.cumprod.default),
+        "_conj.default": lambda x: prims.conj(x),
+    }
+
+
+def _full(sizes: Sequence[int], value: complex, **options: object) -> Tensor:
+    dtype = options.get("dtype") or torch.tensor(value).dtype
+    device = options.get("device") or "cpu"
+    return prims.full(sizes, value, dtype=dtype, device=device, requires_grad=False)
+
+
+def _empty_permuted(sizes: Sequence[int], order: Sequence[int], **options: object) -> Tensor:
+    dtype = options.get("dtype") or torch.get_default_dtype()
+    device = options.get("device") or "cpu"
+    return prims.empty_permuted(sizes, list(order), dtype=dtype, device=device, requires_grad=False)
+
+
+def _select(x: Tensor, dim: int, index: int) -> Tensor:
+    begin = index + x.shape[dim] if index < 0 else index
+    return prims.squeeze(aten.slice.Tensor(x, dim, begin, begin + 1), [dim % x.ndim])
+
+
+def _squeeze(x: Tensor, dims: Sequence[int]) -> Tensor:
+    found = [dim % x.ndim for dim in dims] if x.ndim else []
+    return prims.squeeze(x, [dim for dim in found if x.shape[dim] == 1])
+
+
+def _scan(
+    scan: Callable[..., Tensor], x: Tensor, dim: int, *, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Convert the operand of a scan, which sums bools and small integers as int64."""
+    is_integer = not (x.is_floating_point() or x.is_complex())
+    wanted = dtype or (torch.int64 if is_integer else x.dtype)
+    if x.dtype == wanted:
+        return NotImplemented
+    return scan(prims.convert_element_type(x, wanted), dim)

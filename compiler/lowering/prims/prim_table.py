@@ -134,7 +134,7 @@ def _broken_by(prim: Prim, operands: Sequence[Tensor], result: Tensor) -> Iterat
         "same": {one.dtype for one in same},
         "bool": {torch.bool},
         "int64": {torch.int64},
-        "real": {_real_dtype(one.dtype) for one in same},
+        "real": {one.dtype.to_real() for one in same},
         "given": {result.dtype},
     }[prim.dtype]
     if operands and expected != {result.dtype}:
@@ -145,8 +145,3 @@ def _broken_by(prim: Prim, operands: Sequence[Tensor], result: Tensor) -> Iterat
         yield f"{prim.name} returns {list(result.shape)} for operands {shapes}"
     if prim.shape == "reduced" and operands and result.ndim > operands[0].ndim:
         yield f"{prim.name} returns more dims than it takes"
-
-
-def _real_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype of the real part of a complex dtype, or the dtype itself."""
-    return dtype.to_real() if dtype.is_complex else dtype

@@ -1,9 +1,11 @@
-"""Decompositions of the backwards of operators that resize or pad each dim on its own."""
+"""Decompositions of pooling, and of the backwards of operators that resize or pad each dim."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +15,10 @@ Operator = torch._ops.OpOverload
 
 
 def resizing_decompositions() -> Mapping[str, Callable[..., object]]:
-    """Return the decompositions of adaptive pooling, and of backwards of interpolation and pads."""
+    """Return the decompositions of average pooling, and of backwards of interpolation and pads."""
     table: dict[str, Callable[..., object]] = {
+        **{f"avg_pool{dims}d.default": _avg_pool for dims in (2, 3)},
+        **{f"avg_pool{dims}d_backward.default": _avg_pool_backward for dims in (2, 3)},
         "_adaptive_avg_pool3d.default": _adaptive_avg_pool3d,
         "_adaptive_avg_pool2d_backward.default": _adaptive_avg_pool_backward,
         "_adaptive_avg_pool3d_backward.default": _adaptive_avg_pool_backward,
@@ -113,3 +117,100 @@ def _adaptive_avg_pool_backward(gradient: Tensor, x: Tensor) -> Tensor:
 def _average_rows(rows: Tensor, size: int) -> Tensor:
     """Average the elements of each row in windows, of which there are `size`."""
     return _resize_rows(aten._adaptive_avg_pool2d.default, rows, [size, 1])
+
+
+def _avg_pool(x: Tensor, *options: Any, **named: Any) -> Tensor:
+    """Decompose average pooling into sums over the windows that `unfold` shows."""
+    pool, divisors = _make_pool(x, *options, **named)
+    rounding = None if x.is_floating_point() else "trunc"
+    return torch.div(pool.sum_windows(x), divisors, rounding_mode=rounding)
+
+
+def _avg_pool_backward(gradient: Tensor, x: Tensor, *options: Any, **named: Any) -> Tensor:
+    """Decompose the backward of average pooling: each input element sums its windows' gradients."""
+    pool, divisors = _make_pool(x, *options, **named)
+    return pool.sum_over_windows(gradient / divisors)
+
+
+def _make_pool(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> tuple[_Pool, Tensor | int]:
+    """Return the windows of average pooling, and the number to divide the sum of each by."""
+    dims = max(len(kernel), 2)  # a single size of a kernel stands for two dims
+    pool = _Pool(x.shape[-dims:], kernel, stride, padding, ceil_mode)
+    return pool, pool.divisors(x, count_include_pad, divisor)
+
+
+class _Pool:
+    """Windows of a pooling operator over the last dims of its input, whose sizes are `sizes`."""
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        ceil_mode: bool,
+    ) -> None:
+        self.sizes = sizes
+        self.kernel, self.stride, self.padding = (
+            list(values) if len(values) == len(sizes) else [values[0]] * len(sizes)
+            for values in (kernel, stride or kernel, padding)
+        )
+        self.extra = []
+        """Elements to add at the end of each dim, after the padding, for the last window."""
+        for n, k, s, p in zip(sizes, self.kernel, self.stride, self.padding, strict=True):
+            left = n + 2 * p - k
+            windows = left // s + 1
+            if ceil_mode and left % s and windows * s < n + p:
+                windows += 1
+            self.extra.append((windows - 1) * s + k - n - 2 * p)
+
+    def sum_windows(self, x: Tensor, *, with_padding: float = 0.0) -> Tensor:
+        """Return the sum over each window, with a value for the elements of the padding."""
+        x = aten.constant_pad_nd.default(x, self._pad([0] * len(self.sizes)), with_padding)
+        x = aten.constant_pad_nd.default(x, self._pad(self.extra, both=False), 0.0)
+        first = x.ndim - len(self.sizes)
+        for dim, (k, s) in enumerate(zip(self.kernel, self.stride, strict=True)):
+            x = aten.unfold.default(x, first + dim, k, s)
+        return aten.sum.dim_IntList(x, list(range(-len(self.sizes), 0)))
+
+    def divisors(self, x: Tensor, with_padding: bool, divisor: int | None) -> Tensor | int:
+        """Return the number to divide each window's sum by."""
+        if divisor is not None:
+            return divisor
+        is_full = not any(e > 0 for e in self.extra) and (with_padding or not any(self.padding))
+        if is_full:
+            return math.prod(self.kernel)
+        ones = torch.ones(tuple(self.sizes), dtype=x.dtype, device=x.device)
+        return self.sum_windows(ones, with_padding=float(with_padding))
+
+    def sum_over_windows(self, windows: Tensor) -> Tensor:
+        """Return, for each element of the input, the sum of the values of its windows."""
+        count = len(self.sizes)
+        first = windows.ndim - count
+        for dim, (k, s) in enumerate(zip(self.kernel, self.stride, strict=True)):
+            windows = torch.movedim(windows, first + dim, -1)
+            n, p, extra = self.sizes[dim], self.padding[dim], self.extra[dim]
+            spread = aten.constant_pad_nd.default(torch.unsqueeze(windows, -1), [0, s - 1], 0.0)
+            spread = torch.flatten(spread, -2)  # window i begins at element i * stride
+            total = n + 2 * p + extra
+            spread = aten.constant_pad_nd.default(spread, [k - 1, total - spread.shape[-1]], 0.0)
+            windows = aten.sum.dim_IntList(aten.unfold.default(spread, -1, k, 1), [-1])
+            length = min(n, total - p)
+            windows = aten.slice.Tensor(windows, -1, p, p + length)
+            windows = aten.constant_pad_nd.default(windows, [0, n - length], 0.0)
+            windows = torch.movedim(windows, -1, first + dim)
+        return windows
+
+    def _pad(self, extra: Sequence[int], *, both: bool = True) -> list[int]:
+        """Return the padding of all dims as `constant_pad_nd` takes it, the last dim first."""
+        padding = self.padding if both else [0] * len(self.sizes)
+        pairs = zip(padding, extra, strict=True)
+        return [size for p, e in reversed(list(pairs)) for size in (p, p + e)]

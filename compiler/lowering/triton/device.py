@@ -8,15 +8,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from fullgraph.compiler.lowering.triton.interpreted import interpreted_functions, rounding_function
+from fullgraph.compiler.lowering.triton.interpreted import InterpretedLibrary, rounding_function
 
 if triton.knobs.runtime.interpret:
-    libdevice = interpreted_functions(
-        """
-        expm1 log10 log1p tan asin acos atan sinh cosh tanh asinh acosh atanh erfc lgamma trunc rint
-        atan2 hypot copysign fmod pow signbit
-        """
-    )
+    libdevice = InterpretedLibrary()
     to_bfloat16, to_float16 = (rounding_function(name) for name in ("bfloat16", "float16"))
 else:
     from triton.language.extra import libdevice

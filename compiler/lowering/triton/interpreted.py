@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 import triton.language as tl
 from triton.runtime.interpreter import TensorHandle
 
-_TORCH_NAMES = {"rint": "round"}
 
+class InterpretedLibrary:
+    """Functions of the interpreter's tensors by their names in libdevice."""
 
-def interpreted_functions(names: str) -> SimpleNamespace:
-    """Return functions of the interpreter's tensors by their names in libdevice."""
-    return SimpleNamespace(**{name: _interpreted(name) for name in names.split()})
-
-
-def _interpreted(name: str) -> Any:
-    return _of_tensors(getattr(torch, _TORCH_NAMES.get(name, name)))
+    def __getattr__(self, name: str) -> Any:
+        return _of_tensors(getattr(torch, "round" if name == "rint" else name))
 
 
 def rounding_function(dtype: str) -> Any:
