@@ -54,9 +54,9 @@ def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
     """Make live functions run the new source code of their files; restore the old one on exit.
 
     `texts` maps paths to new code, which `linecache` gives, too. New top-level imports and
-    functions join a file's globals; new outermost decorators are applied to the live function. Code
-    that already ran (a class body, a model's `__init__`) does not run again. On exit, functions
-    that the new code created also get their old code, if there is one.
+    functions join a file's globals, with what registers them; new outermost decorators are applied
+    to the live function. Code that already ran (a class body, a model's `__init__`) does not run
+    again. On exit, functions that the new code created also get their old code, if there is one.
     """
     refused: list[str] = []
     old_codes: dict[CodeIdentity, CodeType] = {}
@@ -146,18 +146,22 @@ def _define_new_names(
 ) -> Iterator[None]:
     """Inside the block, add the imports and functions that are new in `text` to `namespace`.
 
-    Only the top level counts. `old` is the parsed old text of `file`.
+    Only the top level counts. `old` is the parsed old text of `file`. Expressions and `if`s that
+    directly follow a new function run, too: they register what it is.
     """
     known = {ast.dump(statement) for statement in old.body}
     names = {name for statement in old.body for name in _bound_names(statement)}
-    fresh = [
-        statement
-        for statement in ast.parse(text, file).body
-        if ast.dump(statement) not in known
-        and (isinstance(statement, ast.Import | ast.ImportFrom) or _bound_names(statement) - names)
-    ]
+    fresh: list[ast.stmt] = []
+    follows = False
+    for statement in ast.parse(text, file).body:
+        is_import = isinstance(statement, ast.Import | ast.ImportFrom)
+        registers = follows and isinstance(statement, ast.Expr | ast.If)
+        binds = _bound_names(statement) and (is_import or _bound_names(statement) - names)
+        is_new = ast.dump(statement) not in known and (registers or bool(binds))
+        follows = is_new and (registers or isinstance(statement, ast.FunctionDef))
+        fresh += [statement] if is_new else []
     added = {name for statement in fresh for name in _bound_names(statement)} - namespace.keys()
-    module = ast.Module([s for s in fresh if _bound_names(s)], [])
+    module = ast.Module(fresh, [])
     exec(compile(module, file, "exec", flags=flags, dont_inherit=True), namespace)
     try:
         yield

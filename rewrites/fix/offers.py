@@ -22,7 +22,7 @@ EditKey = tuple[str, str]
 """What identifies an edit: the rule's code and the text of the edited file."""
 _OUTPUT_GUARD = "FG113"
 """The rule that lets `print` and logging run only in eager."""
-_OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)|\bordered_op\b")
+_OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)")
 """New code that defines an operator or calls a private function."""
 _SUBGRAPH = re.compile(r"\btorch\.cond\(|\bwhile_loop\(")
 

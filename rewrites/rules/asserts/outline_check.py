@@ -13,19 +13,21 @@ Before:
 
 After:
 
-    @ordered_op
-    def _check_forward(h: torch.Tensor) -> None:
+    @torch.library.custom_op("model::check_h", mutates_args=())
+    def _check_h(h: torch.Tensor) -> None:
         if torch.isnan(h).any():
             raise ValueError(f"NaN after the encoder: {h}")
 
+    _check_h.register_fake(lambda *args: None)
+    torch.fx.has_side_effect(torch.ops.model.check_h.default)
+
     def forward(self, x):
         h = self.encoder(x)
-        _check_forward(h)
+        _check_h(h)
         return h
 
-`ordered_op` is added once to the file. Eager code runs the function itself; torch.compile sees a
-`torch.library.custom_op` with an ordered effect (without one, an operator that returns nothing is
-dropped as dead code under Inductor, without a word).
+Without the last line, Inductor drops an operator that returns nothing as dead code. Two checks of
+one graph may run in another order if that saves memory.
 
 As before, the caller gets the exception itself, with its type and its message, compiled or not.
 `torch._assert_async`, and so every `assert` that torch.compile traces, raises RuntimeError instead.
@@ -45,11 +47,14 @@ from fullgraph.diagnose.taxonomy import Category as C
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.outline import (
+    KEPT_ONCE,
+    OperatorKind,
     find_outlined_statement,
     is_check_statement,
     outline_statement,
 )
 
+CHECK = OperatorKind("check", is_check_statement, KEPT_ONCE)
 WHY = "As an operator the check runs when its turn comes and raises what it raised."
 
 
@@ -57,7 +62,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     statement = find_outlined_statement(site, is_check_statement)
     if statement is None:
         return None
-    return outline_statement(site, statement, is_check_statement, "check", WHY)
+    return outline_statement(site, statement, CHECK, WHY)
 
 
 CHECKED = frozenset(

@@ -14,19 +14,22 @@ Before:
 
 After:
 
-    @ordered_op
-    def _report_forward(h: torch.Tensor) -> None:
+    @torch.library.custom_op("model::report_h", mutates_args=())
+    def _report_h(h: torch.Tensor) -> None:
         if h.abs().max() > 1e4:
             logger.warning("large activations: %s", h.abs().max().item())
 
+    _report_h.register_fake(lambda *args: None)
+    if hasattr(_report_h, "register_effect"):  # torch 2.10
+        _report_h.register_effect(torch.library.EffectType.ORDERED)
+
     def forward(self, x):
         h = self.encoder(x)
-        _report_forward(h)
+        _report_h(h)
         return h.mul_(self.scale)
 
-`ordered_op` is added once to the file. Eager code runs the function itself; torch.compile sees a
-`torch.library.custom_op` with an ordered effect (without one, an operator that returns nothing is
-dropped as dead code under Inductor, without a word).
+Without its effect, Inductor drops an operator that returns nothing as dead code. Even with it,
+Inductor of torch 2.13 may run two of them in another order if that saves memory.
 
 Other ways, and why they are not taken: `torch._dynamo.config.reorderable_logging_functions` prints
 at the end of the graph, with the values of the end; `ignore_logging_functions` and a guard with
@@ -51,11 +54,14 @@ from fullgraph.compiler.categories import Category as C
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.outline import (
+    KEPT_IN_ORDER,
+    OperatorKind,
     find_outlined_statement,
     is_output_statement,
     outline_statement,
 )
 
+REPORT = OperatorKind("report", is_output_statement, KEPT_IN_ORDER)
 WHY = "As an operator it runs when its turn comes and writes what it wrote."
 
 
@@ -65,7 +71,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if m.findall(statement, m.Arg(~m.Integer("1"), keyword=m.Name("stacklevel"))):
         return Refusal("with `stacklevel` it names its caller, which is another one when compiled")
-    return outline_statement(site, statement, is_output_statement, "report", WHY)
+    return outline_statement(site, statement, REPORT, WHY)
 
 
 WRITTEN = frozenset(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import libcst as cst
 import libcst.matchers as m
@@ -22,13 +21,17 @@ from fullgraph.rewrites.transforms.boundaries.fake_kernel import (
     merge_results,
     results_of,
 )
-from fullgraph.rewrites.transforms.outline import parameter_type_of, set_apart
+from fullgraph.rewrites.transforms.outline import (
+    operator_path,
+    parameter_type_of,
+    set_apart,
+)
 
 _CHANGES = re.compile(r"[^_]_$|^(append|extend|insert|pop|update|clear|backward|add|setdefault)$")
 """Last names of calls that change an object."""
 _RANDOM = re.compile(r"\brandom\b|\brand(n|int|perm)?\b|\bmultinomial\b|\bbernoulli\b")
 _OPERATOR = """\
-@{torch}.library.custom_op("{space}::{stem}", mutates_args=(){tags})
+@{torch}.library.custom_op("{path}", mutates_args=(){tags})
 def {name}({parameters}) -> {result}:
     pass
 """
@@ -190,7 +193,8 @@ def _operator_edit(
     each with the number of definitions between name and result.
     """
     document, name = site.document, piece.name
-    if not Path(document.file).stem.isidentifier():
+    path = operator_path(document, name)
+    if path is None:
         raise NotApplicable("an operator cannot be named after this file")
     torch = document.imported_name("torch") or "torch"
     stem = name.strip("_")
@@ -203,8 +207,7 @@ def _operator_edit(
     random = any(_RANDOM.search(document.code(one)) for one in statements if one in document.ranges)
     head = _OPERATOR.format(
         torch=torch,
-        space=Path(document.file).stem,
-        stem=stem,
+        path="::".join(path),
         tags=f", tags=({torch}.Tag.nondeterministic_seeded,)" if random else "",
         name=operator,
         parameters=", ".join(

@@ -5,6 +5,14 @@ from fullgraph.rewrites.transforms.outline.differences import (
     is_exception_caught,
     uses_function_transforms,
 )
+from fullgraph.rewrites.transforms.outline.operator import (
+    KEPT_IN_ORDER,
+    KEPT_ONCE,
+    OperatorKind,
+    Statement,
+    operator_path,
+    set_apart,
+)
 from fullgraph.rewrites.transforms.outline.output_calls import (
     call_of,
     is_check_statement,
@@ -16,11 +24,8 @@ from fullgraph.rewrites.transforms.outline.parameter_types import (
     strip_item,
 )
 from fullgraph.rewrites.transforms.outline.statement import (
-    Statement,
-    find_decorator,
     find_outlined_statement,
     outline_statement,
-    set_apart,
 )
 from fullgraph.rewrites.transforms.outline.tensor_check import (
     TensorCheck,
@@ -29,10 +34,12 @@ from fullgraph.rewrites.transforms.outline.tensor_check import (
 )
 
 __all__ = [
+    "KEPT_IN_ORDER",
+    "KEPT_ONCE",
+    "OperatorKind",
     "Statement",
     "TensorCheck",
     "call_of",
-    "find_decorator",
     "find_outlined_statement",
     "find_outlining_refusal",
     "find_tensor_check",
@@ -40,6 +47,7 @@ __all__ = [
     "is_exception_caught",
     "is_output_statement",
     "observation_of",
+    "operator_path",
     "outline_statement",
     "parameter_type_of",
     "set_apart",

@@ -102,7 +102,7 @@ def outlining_assumptions(
         found.append("the compiled graph is not captured as a CUDA graph")
     shown = sorted(set(_expressions_showing_grad(site, statement)))
     if shown:
-        found.append(f"`{shown[0]}` may be shown without its `grad_fn=` when compiled")
+        found.append(f"`{shown[0]}` may be shown without its `grad_fn=`")
     return found
 
 

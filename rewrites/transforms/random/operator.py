@@ -12,7 +12,7 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, Site, walk
 from fullgraph.rewrites.source import Document, Replacement, dotted_name, replace_nodes
-from fullgraph.rewrites.transforms.outline import find_decorator, set_apart
+from fullgraph.rewrites.transforms.outline import set_apart
 from fullgraph.rewrites.transforms.random.draws import RandomDraw, find_random_calls
 
 _DECORATOR = '''\
@@ -23,7 +23,7 @@ def {name}(dtype):
         name = f"{{function.__module__}}::{{function.__name__}}".replace(".", "_")
         op = {torch}.library.custom_op(name, function, mutates_args=())
         op.register_fake(lambda *args: {torch}.empty((), dtype=dtype))
-        op.register_effect({torch}._library.effects.EffectType.ORDERED)
+        op.register_effect({torch}.library.EffectType.ORDERED)
         return op
 
     return make
@@ -44,7 +44,7 @@ def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpressi
     """
     document = site.document
     torch = document.imported_name("torch") or "torch"
-    decorator = find_decorator(document, _DECORATOR)
+    decorator = _find_decorator(document)
     maker = decorator.name.value if decorator is not None else "drawing_op"
     operator_name = _operator_name(site, draw.call)
     arguments_by_name: dict[str, cst.BaseExpression] = {}
@@ -95,6 +95,17 @@ def add_definitions(
     if not imports:
         raise NotApplicable("the file imports nothing, so there is no place for an operator")
     return {imports[-1]: cst.FlattenSentinel([imports[-1], *definitions]), **edits}
+
+
+def _find_decorator(document: Document) -> cst.FunctionDef | None:
+    """Return the function of the file that has the source of the decorator; None if none has."""
+    torch = document.imported_name("torch") or "torch"
+    for one in document.module.body:
+        if isinstance(one, cst.FunctionDef):
+            text = _DECORATOR.format(name=one.name.value, torch=torch)
+            if document.code(one).strip() == text.strip():
+                return one
+    return None
 
 
 def _operator_name(site: Site, call: cst.Call) -> str:

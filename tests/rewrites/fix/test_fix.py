@@ -83,7 +83,7 @@ def test_the_guard_leads_and_the_operator_is_the_safe_edit():
     assert "1 edit, proved, 1 of them shorter as an unsafe edit" in fixes.verdict
     assert "otherwise FG113 takes its place" in str(fixes)
     assert not fixes.after.causes and not fixes.after_unsafe.causes
-    assert "ordered_op" in fixes.diff() and "ordered_op" not in fixes.diff(unsafe=True)
+    assert "custom_op" in fixes.diff() and "custom_op" not in fixes.diff(unsafe=True)
     with pytest.warns(UserWarning, match="large"):
         torch.compile(fixes.model, backend="eager", fullgraph=True)(X * 100)
     with warnings.catch_warnings():
