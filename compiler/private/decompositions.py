@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -68,17 +68,15 @@ def prim_result_dtype(prim: Any) -> str | None:
 
 
 def retrace(
-    module: torch.fx.GraphModule,
-    inputs: Sequence[object] | None,
-    table: Mapping[Operator, Decomposition],
+    module: torch.fx.GraphModule, table: Mapping[Operator, Decomposition]
 ) -> torch.fx.GraphModule:
     """Return a graph traced from `module` on fake tensors, with the decompositions of `table`.
 
-    `inputs` default to the examples of the placeholders. The new graph has the placeholders' names
-    and the metadata of placeholders, outputs and operators, with new examples in `meta["val"]`.
+    Its inputs are the examples of the placeholders. The new graph has the placeholders' names and
+    the metadata of placeholders, outputs and operators, with new examples in `meta["val"]`.
     """
     placeholders = module.graph.find_nodes(op="placeholder")
-    values = [example_of(node) for node in placeholders] if inputs is None else list(inputs)
+    values = [example_of(node) for node in placeholders]
     mode = detect_fake_mode(values) or FakeTensorMode(allow_non_fake_inputs=True)
     fake = [_to_fake(value, mode) for value in values]
 

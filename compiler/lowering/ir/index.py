@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import mul
 
 import sympy
 
@@ -76,7 +74,7 @@ def ranges_of(sizes: Sequence[sympy.Expr], prefix: str = "i") -> dict[sympy.Symb
 
 def product(sizes: Sequence[sympy.Expr]) -> sympy.Expr:
     """Return the product of sizes; 1 if there are none."""
-    return sympy.expand(reduce(mul, sizes, sympy.Integer(1)))
+    return sympy.expand(sympy.Mul(*sizes))
 
 
 def contiguous_strides(sizes: Sequence[sympy.Expr]) -> tuple[sympy.Expr, ...]:
@@ -195,15 +193,9 @@ def _drop_small(
 def _is_below(value: sympy.Expr, limit: sympy.Expr, ranges: Ranges) -> bool:
     """Return whether `0 <= value < limit` for all values of the loop variables."""
     bounds = _bounds(value, ranges)
-    return bounds is not None and all(map(is_nonnegative, (bounds[0], limit - 1 - bounds[1])))
-
-
-def is_nonnegative(value: sympy.Expr) -> bool:
-    """Return whether an expression of sizes is known to be at least 0."""
-    value = sympy.expand(value)
-    if value.is_Integer:
-        return int(value) >= 0
-    return bool(value.is_nonnegative)
+    return bounds is not None and all(
+        sympy.expand(one).is_nonnegative for one in (bounds[0], limit - 1 - bounds[1])
+    )
 
 
 def _bounds(value: sympy.Expr, ranges: Ranges) -> tuple[sympy.Expr, sympy.Expr] | None:

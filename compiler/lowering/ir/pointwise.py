@@ -176,9 +176,7 @@ def _lower_extreme(operator: str) -> Callable[[Call], View]:
 
     def lower(call: Call) -> View:
         def body(index: Sizes) -> Expression:
-            first, second = (
-                call.element(call[name], index, call.dtype) for name in ("self", "other")
-            )
+            first, second = _elements(call, index, 2, call.dtype)
             value = apply(operator, first, second)
             if call.dtype.is_floating_point:
                 value = apply("where", apply("isnan", second), first, value)

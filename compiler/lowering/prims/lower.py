@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -40,16 +40,14 @@ def decompositions() -> Table:
     return table
 
 
-def lower_to_canonical(
-    module: torch.fx.GraphModule, inputs: Sequence[object] | None = None
-) -> torch.fx.GraphModule:
+def lower_to_canonical(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Return a graph of canonical and extern ATen operators that computes what `module` does.
 
-    `module` is a graph of ATen operators, of which `inputs` are examples, real or fake; without
-    them, the placeholders have examples in `meta["val"]`. So have all nodes of the result, which
-    keeps the placeholders' names. What no decomposition exists for stays; `report` names it.
+    `module` is a graph of ATen operators whose placeholders have examples in `meta["val"]`. So have
+    all nodes of the result, which keeps the placeholders' names. What no decomposition exists for
+    stays; `report` names it.
     """
-    return retrace(module, inputs, decompositions())
+    return retrace(module, decompositions())
 
 
 @functools.cache
@@ -69,14 +67,12 @@ def prim_decompositions() -> Table:
     return table | {find_operator(name): f for name, f in decompositions_to_prims().items()}
 
 
-def lower_to_prims(
-    module: torch.fx.GraphModule, inputs: Sequence[object] | None = None
-) -> torch.fx.GraphModule:
+def lower_to_prims(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Return a graph of prims and extern ATen operators that computes what `module` does.
 
     Takes what `lower_to_canonical` takes or returns.
     """
-    return retrace(module, inputs, prim_decompositions())
+    return retrace(module, prim_decompositions())
 
 
 def find_operator(name: str) -> Operator:

@@ -99,22 +99,18 @@ def _pad_backward(forward: Operator, gradient: Tensor, x: Tensor, padding: Seque
 
 
 def _adaptive_avg_pool3d(x: Tensor, sizes: Sequence[int]) -> Tensor:
-    return _multiply_dims(
-        x, x.shape[-3:], lambda identity, number: _average_rows(identity, sizes[number])
-    )
+    return _multiply_dims(x, x.shape[-3:], lambda rows, number: _average(rows, sizes[number]))
 
 
 def _adaptive_avg_pool_backward(gradient: Tensor, x: Tensor) -> Tensor:
     dims = 2 if x.ndim < 5 else 3
     sizes = gradient.shape[-dims:]
     return _multiply_dims(
-        gradient,
-        x.shape[-dims:],
-        lambda identity, number: _average_rows(identity, sizes[number]).t(),
+        gradient, x.shape[-dims:], lambda rows, number: _average(rows, sizes[number]).t()
     )
 
 
-def _average_rows(rows: Tensor, size: int) -> Tensor:
+def _average(rows: Tensor, size: int) -> Tensor:
     """Average the elements of each row in windows, of which there are `size`."""
     return _resize_rows(aten._adaptive_avg_pool2d.default, rows, [size, 1])
 
