@@ -84,20 +84,10 @@ class Arguments:
 
         `others` are arguments after the sizes.
         """
-        error = ["error"] if self.has_error else []
-        return KernelSource(
-            name,
-            text,
-            tuple(self.buffers),
-            tuple(self.sizes),
-            self.has_error,
-            (
-                *map(tensor.format, self.buffers),
-                *map(str, self.sizes),
-                *others,
-                *map(tensor.format, error),
-            ),
-        )
+        arguments = [*map(tensor.format, self.buffers), *map(str, self.sizes), *others]
+        arguments += [tensor.format("error")] if self.has_error else []
+        buffers, sizes = tuple(self.buffers), tuple(self.sizes)
+        return KernelSource(name, text, buffers, sizes, self.has_error, tuple(arguments))
 
 
 @dataclass(frozen=True)

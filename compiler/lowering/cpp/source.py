@@ -181,7 +181,6 @@ class _KernelWriter:
             self._lines += writer.lines
             return
         writer = self._lane_writer()
-        arrays = {}
         for number, statement in enumerate(statements):
             value = writer.value(statement.body)
             self._store(writer, statement, value)
@@ -189,8 +188,7 @@ class _KernelWriter:
             type_ = compute_type(self._buffers[statement.member.name].dtype)
             self._lines.append(f"{type_} {array}[{TILE}];")
             writer.lines.append(f"{array}[lane] = {value};")
-            arrays[statement.member.name] = array
-            self._values[statement.member.name] = f"{array}"
+            self._values[statement.member.name] = array
         self._lines += [*writer.before, *self._lane_loop(writer.lines, writer.is_vector)]
 
     def _write_inner_loop(self, statements: list[Statement]) -> None:
@@ -218,16 +216,13 @@ class _KernelWriter:
                 self._finish_reduction(statement, accumulator, name)
 
     def _declare(self, reductions: list[tuple[Statement, Accumulator, str]]) -> None:
-        for _, one, name in reductions:
+        loop = self._loop("i", str(TILE))
+        parts = [part for _, one, name in reductions for part in one.parts(name)]
+        for type_, name, initial in parts:
             if self._along_outer:
-                loop = self._loop("i", str(TILE))
-                for type_, part, initial in one.parts(name):
-                    self._lines.append(f"{type_} {part}[{TILE}];")
-                    self._lines.append(f"{loop} {part}[i] = {initial};")
+                self._lines += [f"{type_} {name}[{TILE}];", f"{loop} {name}[i] = {initial};"]
             else:
-                self._lines += [
-                    f"{type_} {part} = {initial};" for type_, part, initial in one.parts(name)
-                ]
+                self._lines.append(f"{type_} {name} = {initial};")
 
     def _write_loops(
         self, writer: Writer, reductions: list[tuple[Statement, Accumulator, str]]

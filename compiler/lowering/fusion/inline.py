@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
 
 import sympy
 
 from fullgraph.compiler.lowering.ir import (
     HEAVY,
     Buffer,
+    E,
     Expression,
     Extern,
     Load,
@@ -27,7 +27,6 @@ from fullgraph.compiler.lowering.ir import (
     with_index,
 )
 
-E = TypeVar("E", bound=Expression)
 ASSUMED_SIZE = 64
 """Size that stands for a symbolic one in estimates."""
 MAX_LOADS, MAX_OPERATIONS = 12, 120

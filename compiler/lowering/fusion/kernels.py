@@ -7,8 +7,9 @@ from typing import Literal
 
 import sympy
 
-from fullgraph.compiler.lowering.fusion.inline import E, simplify_indices
+from fullgraph.compiler.lowering.fusion.inline import simplify_indices
 from fullgraph.compiler.lowering.ir import (
+    E,
     Extern,
     Loop,
     LoopGraph,
@@ -108,10 +109,7 @@ class Plan:
     @property
     def in_memory(self) -> frozenset[str]:
         """Buffers that something outside the kernel that writes them reads."""
-        found = self.graph.kept
-        for step in self.steps:
-            found.update(step.reads)
-        return frozenset(found)
+        return frozenset(self.graph.kept).union(*(step.reads for step in self.steps))
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))

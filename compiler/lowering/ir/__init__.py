@@ -3,6 +3,7 @@
 from fullgraph.compiler.lowering.ir.complex_numbers import as_real
 from fullgraph.compiler.lowering.ir.expressions import (
     Constant,
+    E,
     Expression,
     IndexValue,
     Load,
@@ -49,6 +50,7 @@ __all__ = [
     "Assertion",
     "Buffer",
     "Constant",
+    "E",
     "Expression",
     "Extern",
     "IndexValue",

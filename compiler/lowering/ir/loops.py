@@ -23,7 +23,7 @@ from fullgraph.compiler.lowering.ir.index import (
     simplify,
     variables_of,
 )
-from fullgraph.compiler.private import is_random_op
+from fullgraph.compiler.private import is_random_op, tree_leaves
 
 Sizes = tuple[sympy.Expr, ...]
 ReductionKind = Literal["sum", "prod", "max", "min", "any", "argmax", "argmin"]
@@ -223,7 +223,7 @@ class LoopGraph:
 
 def views_in(value: object) -> list[View]:
     """Return the views among arguments."""
-    return [one for one in _flatten(value) if isinstance(one, View)]
+    return [one for one in tree_leaves(value) if isinstance(one, View)]
 
 
 def strides_of(view: View, buffer: Buffer) -> tuple[Sizes, sympy.Expr] | None:
@@ -234,12 +234,8 @@ def strides_of(view: View, buffer: Buffer) -> tuple[Sizes, sympy.Expr] | None:
     for variable in variables_of(view.sizes):
         stride = sympy.Integer(1) if variable == 0 else offset.coeff(variable)
         strides.append(stride)
-        if variable == 0:
-            continue
         offset = sympy.expand(offset - stride * variable)
-    if offset.free_symbols & set(ranges) or any(
-        stride.free_symbols & set(ranges) for stride in strides
-    ):
+    if any(one.free_symbols & set(ranges) for one in (offset, *strides)):
         return None
     return tuple(strides), offset
 
@@ -248,7 +244,8 @@ def symbols_in(step: Step) -> set[sympy.Symbol]:
     """Return the symbols of sizes in a step's loops, values and arguments."""
     if isinstance(step, Extern):
         parts = [part for view in step.views for part in view.sizes]
-        parts += [one for one in _flatten((step.args, step.kwargs)) if isinstance(one, sympy.Expr)]
+        leaves = tree_leaves((step.args, step.kwargs))
+        parts += [one for one in leaves if isinstance(one, sympy.Expr)]
     else:
         parts = [*step.sizes, *step.reduced]
         for one in walk_expressions(step.body):
@@ -257,9 +254,3 @@ def symbols_in(step: Step) -> set[sympy.Symbol]:
             elif isinstance(one, Load):
                 parts += one.index
     return set().union(*(part.free_symbols for part in parts))
-
-
-def _flatten(value: object) -> list[object]:
-    if isinstance(value, list | tuple):
-        return [one for item in value for one in _flatten(item)]
-    return [value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -42,14 +43,8 @@ def elementwise(operator: str, operands: int, dtype: torch.dtype | None = None) 
     return lower
 
 
-def unary(operator: str) -> Lowering:
-    """Return the lowering of an operator of one operand, computed in the result's dtype."""
-    return elementwise(operator, 1)
-
-
-def binary(operator: str) -> Lowering:
-    """Return the lowering of an operator of two operands, computed in the result's dtype."""
-    return elementwise(operator, 2)
+unary, binary = (functools.partial(elementwise, operands=count) for count in (1, 2))
+"""Lowerings of an operator of one or two operands, computed in the result's dtype."""
 
 
 def _elements(call: Call, index: Sizes, operands: int, dtype: torch.dtype) -> list[Expression]:

@@ -17,7 +17,6 @@ from torch import Tensor
 from fullgraph.compiler.lowering.prims.canonical import (
     BESSEL_FUNCTIONS,
     POLYNOMIALS,
-    canonical_kind,
 )
 from fullgraph.compiler.private import example_of, tensors_in
 
@@ -101,11 +100,6 @@ def prims() -> Mapping[str, Prim]:
 def find_prim(target: object) -> Prim | None:
     """Return the prim that a node calls; None if its target is not one."""
     return prims().get(str(target)) if isinstance(target, torch._ops.OpOverload) else None
-
-
-def is_bookkeeping(target: object) -> bool:
-    """Return whether a target computes sizes or makes an assertion: part of both tiers."""
-    return canonical_kind(target) in ("symbolic", "assertion")
 
 
 def broken_rules(module: torch.fx.GraphModule) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import torch
 
 from fullgraph.compiler.lowering.prims.canonical import canonical_kind
 from fullgraph.compiler.lowering.prims.extern import extern_reason
-from fullgraph.compiler.lowering.prims.prim_table import find_prim, is_bookkeeping
+from fullgraph.compiler.lowering.prims.prim_table import find_prim
 
 Tier = Literal["canonical", "prims"]
 
@@ -66,7 +66,8 @@ def _is_in_tier(target: object, tier: Tier) -> bool:
     """Return whether a function is one of a tier's operators."""
     if tier == "canonical":
         return canonical_kind(target) is not None
-    return find_prim(target) is not None or is_bookkeeping(target)
+    is_bookkeeping = canonical_kind(target) in ("symbolic", "assertion")  # part of both tiers
+    return find_prim(target) is not None or is_bookkeeping
 
 
 def _target_name(node: torch.fx.Node) -> str:

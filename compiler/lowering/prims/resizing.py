@@ -117,44 +117,31 @@ def _average(rows: Tensor, size: int) -> Tensor:
 
 def _avg_pool(x: Tensor, *options: Any, **named: Any) -> Tensor:
     """Decompose average pooling into sums over the windows that `unfold` shows."""
-    pool, divisors = _make_pool(x, *options, **named)
+    pool = _Pool(x, *options, **named)
     rounding = None if x.is_floating_point() else "trunc"
-    return torch.div(pool.sum_windows(x), divisors, rounding_mode=rounding)
+    return torch.div(pool.sum_windows(x), pool.divisors, rounding_mode=rounding)
 
 
 def _avg_pool_backward(gradient: Tensor, x: Tensor, *options: Any, **named: Any) -> Tensor:
     """Decompose the backward of average pooling: each input element sums its windows' gradients."""
-    pool, divisors = _make_pool(x, *options, **named)
-    return pool.sum_over_windows(gradient / divisors)
-
-
-def _make_pool(
-    x: Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor: int | None = None,
-) -> tuple[_Pool, Tensor | int]:
-    """Return the windows of average pooling, and the number to divide the sum of each by."""
-    dims = max(len(kernel), 2)  # a single size of a kernel stands for two dims
-    pool = _Pool(x.shape[-dims:], kernel, stride, padding, ceil_mode)
-    return pool, pool.divisors(x, count_include_pad, divisor)
+    pool = _Pool(x, *options, **named)
+    return pool.sum_over_windows(gradient / pool.divisors)
 
 
 class _Pool:
-    """Windows of a pooling operator over the last dims of its input, whose sizes are `sizes`."""
+    """Windows of average pooling over the last dims of its input, whose sizes are `sizes`."""
 
     def __init__(
         self,
-        sizes: Sequence[int],
+        x: Tensor,
         kernel: Sequence[int],
-        stride: Sequence[int],
-        padding: Sequence[int],
-        ceil_mode: bool,
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor: int | None = None,
     ) -> None:
-        self.sizes = sizes
+        self.sizes = sizes = x.shape[-max(len(kernel), 2) :]  # a single size stands for two dims
         self.kernel, self.stride, self.padding = (
             list(values) if len(values) == len(sizes) else [values[0]] * len(sizes)
             for values in (kernel, stride or kernel, padding)
@@ -167,6 +154,8 @@ class _Pool:
             if ceil_mode and left % s and windows * s < n + p:
                 windows += 1
             self.extra.append((windows - 1) * s + k - n - 2 * p)
+        self.divisors = divisor or self._count(x, count_include_pad)
+        """Number to divide the sum of each window by."""
 
     def sum_windows(self, x: Tensor, *, with_padding: float = 0.0) -> Tensor:
         """Return the sum over each window, with a value for the elements of the padding."""
@@ -177,12 +166,9 @@ class _Pool:
             x = aten.unfold.default(x, first + dim, k, s)
         return aten.sum.dim_IntList(x, list(range(-len(self.sizes), 0)))
 
-    def divisors(self, x: Tensor, with_padding: bool, divisor: int | None) -> Tensor | int:
-        """Return the number to divide each window's sum by."""
-        if divisor is not None:
-            return divisor
-        is_full = not any(e > 0 for e in self.extra) and (with_padding or not any(self.padding))
-        if is_full:
+    def _count(self, x: Tensor, with_padding: bool) -> Tensor | int:
+        """Return the number of elements of each window."""
+        if not any(e > 0 for e in self.extra) and (with_padding or not any(self.padding)):
             return math.prod(self.kernel)
         ones = torch.ones(tuple(self.sizes), dtype=x.dtype, device=x.device)
         return self.sum_windows(ones, with_padding=float(with_padding))

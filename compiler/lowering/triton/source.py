@@ -195,7 +195,6 @@ class _KernelWriter:
         """Return the kernel, and the function that launches it."""
         arguments = self._arguments
         blocks = self._blocks()
-        launch_total = self._writer.index(total)
         names = [name for name, _ in arguments.buffers.values()]
         names += [*arguments.sizes.values(), *(["error"] if arguments.has_error else [])]
         sizes = ", ".join(repr(name) for name in arguments.sizes.values())
@@ -208,7 +207,7 @@ class _KernelWriter:
         text = (
             f"@triton.jit(do_not_specialize=[{sizes}])\ndef {name}{kernel}\n\n"
             f"def launch_{name}({', '.join(names)}):\n"
-            f"    programs = triton.cdiv({launch_total}, {blocks['XBLOCK']})\n"
+            f"    programs = triton.cdiv({self._writer.index(total)}, {blocks['XBLOCK']})\n"
             f"    if programs:\n"
             f"        {name}[(programs,)]({', '.join(names)}{given})\n"
         )
