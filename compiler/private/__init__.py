@@ -106,6 +106,11 @@ from fullgraph.compiler.private.minifier_scripts import (
     set_kernel_table,
     start_fake_process_groups,
 )
+from fullgraph.compiler.private.operator_calls import (
+    OperatorCall,
+    fake_kernel_error,
+    record_operator_calls,
+)
 from fullgraph.compiler.private.operator_names import (
     NumpyCall,
     RegionCall,
@@ -201,6 +206,7 @@ __all__ = [
     "GraphLevel",
     "KernelTable",
     "NumpyCall",
+    "OperatorCall",
     "OperatorListener",
     "OutputGraph",
     "RegionCall",
@@ -244,6 +250,7 @@ __all__ = [
     "dynamo_control_exceptions",
     "example_of",
     "expression_of",
+    "fake_kernel_error",
     "find_backend",
     "find_graph_origin",
     "find_redundant_switches",
@@ -308,6 +315,7 @@ __all__ = [
     "prim_result_dtype",
     "public_name",
     "read_repro_inputs",
+    "record_operator_calls",
     "region_call",
     "register_backend",
     "replace_process_groups",

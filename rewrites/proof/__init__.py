@@ -6,7 +6,7 @@ from fullgraph.rewrites.proof.comparison import (
     NO_BACKWARD,
     NO_GRADIENT,
 )
-from fullgraph.rewrites.proof.inputs import copy_calls
+from fullgraph.rewrites.proof.inputs import copy_calls, resize_calls
 from fullgraph.rewrites.proof.live_state import (
     convert_globals,
     convert_module,
@@ -33,6 +33,7 @@ __all__ = [
     "find_new_tensors",
     "override_program",
     "prove",
+    "resize_calls",
     "share_failure",
     "tensor_of_number",
     "verify_inductor",

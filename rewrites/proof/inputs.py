@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -15,6 +15,8 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 
 RANDOM_VARIANTS = 12
 """Number of variants with random values, which come last."""
+RESIZED = 12
+"""Largest number of copies of a call with other sizes."""
 
 
 def input_variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
@@ -67,6 +69,50 @@ def double_batch(calls: Calls) -> Calls:
     return tuple(
         CallArguments(tree_map(double, c.args), tree_map(double, dict(c.kwargs)))
         for c in copy_calls(last)
+    )
+
+
+def resize_calls(calls: Calls, least: int = 1) -> Iterator[Calls]:
+    """Yield copies of the first call in which one size is another.
+
+    First a size changes everywhere: it is doubled in all dimensions of all tensors that have it.
+    Then each dimension with an equal one elsewhere changes alone, where it is doubled and one less.
+    Elements that are added repeat those before. No size becomes less than `least`; at most
+    `RESIZED` copies are made.
+    """
+    first = calls[:1]
+    tensors = [leaf for leaf in _tensors_of(first) if leaf.numel()]
+    places = [(n, dim) for n, one in enumerate(tensors) for dim in range(one.dim())]
+    by_size: dict[int, list[tuple[int, int]]] = {}
+    for number, dim in sorted(places, key=lambda place: place[1]):
+        by_size.setdefault(tensors[number].shape[dim], []).append((number, dim))
+    changes = [(group, 2 * size) for size, group in by_size.items()]
+    for size, group in by_size.items():
+        for place in group if len(group) > 1 else ():
+            changes += [([place], 2 * size), *([([place], size - 1)] if size > least else [])]
+    for group, size in changes[:RESIZED]:
+        yield _resize_tensors(first, tensors, group, size)
+
+
+def _resize_tensors(
+    calls: Calls, tensors: Sequence[torch.Tensor], places: Sequence[tuple[int, int]], size: int
+) -> Calls:
+    """Return a copy of `calls` in which dimensions of tensors have another size.
+
+    `places` are (number, dimension), where the number is that of the tensor in `tensors`.
+    """
+    dims = {id(tensors[number]): [d for n, d in places if n == number] for number, _ in places}
+
+    def resize(leaf: object) -> object:
+        if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
+            return leaf
+        new = leaf.detach()
+        for dim in dims.get(id(leaf), ()):
+            new = torch.cat([new, new], dim).narrow(dim, 0, size)
+        return new.clone().requires_grad_(leaf.requires_grad)
+
+    return tuple(
+        CallArguments(tree_map(resize, c.args), tree_map(resize, dict(c.kwargs))) for c in calls
     )
 
 

@@ -23,6 +23,7 @@ from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import read_source
 from fullgraph.rewrites.proof.behaviour import Behaviour
 from fullgraph.rewrites.proof.comparison import ProofInput, compare_behaviours
+from fullgraph.rewrites.proof.fake_kernels import find_wrong_fake, new_operators
 from fullgraph.rewrites.proof.live_state import override_program
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
 from fullgraph.rewrites.proof.recorded_runs import CHOSEN, explore_variants, run_inputs
@@ -55,11 +56,12 @@ def prove(
     variants that reach both branches of the conditions `tests` (positions in `base`), with and
     without a backward. Outputs, gradients, state, exceptions, printed text, log records, warnings
     and random numbers are compared. Then the new code runs under torch.compile, with `inductor`
-    under Inductor too, and is compared with its own eager run. With `numbers`, a 0-d tensor may
-    replace a scalar. In eager `as_compiled`, if given, runs in place of `texts`: `texts` as
-    compiled code runs them. Unless `strict`, variants on which an operator of the original raises
-    are skipped. `exempt` holds what may change (`Rewrite.exempts`). With `both`, the proof fails
-    unless both branches were reached. Runs that `memo` holds are not repeated.
+    under Inductor too, and is compared with its own eager run; the fake kernels of new operators
+    are compared with the operators. With `numbers`, a 0-d tensor may replace a scalar. In eager
+    `as_compiled`, if given, runs in place of `texts`: `texts` as compiled code runs them. Unless
+    `strict`, variants on which an operator of the original raises are skipped. `exempt` holds what
+    may change (`Rewrite.exempts`). With `both`, the proof fails unless both branches were reached.
+    Runs that `memo` holds are not repeated.
     """
     base, memo = base or {}, memo or RunMemo()
     limit = time.monotonic() + seconds
@@ -106,6 +108,10 @@ def prove(
         perturbed=perturbed,
         exempt={"randomness"} & set(exempt),
     )
+    names = frozenset() if inductor else new_operators(base, texts)
+    if names and all(check.ok for check in checks):
+        with override_program(subject.target, texts):
+            checks.append(_check_fake_kernels(subject, left(), names, cases, special))
     few = [case for case in cases if not case.backward][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
@@ -219,6 +225,25 @@ def _check_compiled(
         if not check.ok and check.name != "logs and warnings":
             return Check(title, False, f"{how} it behaves differently: {check.detail}")
     return Check(title, True)
+
+
+def _check_fake_kernels(
+    subject: Program,
+    seconds: float,
+    names: Collection[str],
+    cases: Sequence[ProofInput],
+    special: bool,
+) -> Check:
+    """Check that the fake kernels of the operators `names` give what the operators give."""
+    outcome = run_isolated(
+        lambda emit: find_wrong_fake(subject, names, cases, special),
+        objects=subject.objects(),
+        seconds=seconds,
+    )
+    detail = f"the fake kernels could not be checked: {outcome.status}"
+    if outcome.value is not None:
+        detail = outcome.value
+    return Check("fake kernels", not detail, detail)
 
 
 def _requires_gradient(subject: Program) -> bool:

@@ -101,3 +101,28 @@ class Model(torch.nn.Module):
         test = Position(module.__file__, 11, 11, 11, 23, "Model.forward")
         found = prove(subject, {module.__file__: text}, tests=[test], seconds=30)
         assert [side for _, side in found.sides] == ["both"], found
+
+
+FAKE = """@torch.library.custom_op("lengths_{number}::lengths", mutates_args=())
+def op(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.tensor([len(row) for row in x.tolist()])
+
+
+@op.register_fake
+def _(x, y):
+    return torch.empty(({size},), dtype=torch.int64)
+
+
+"""
+
+
+@pytest.mark.parametrize(("number", "size"), [(0, "x.shape[0]"), (1, "y.shape[0]"), (2, "2")])
+def test_fake_kernels_are_compared_on_other_sizes(number, size):
+    old = "def f(x, y):\n    return torch.tensor([len(row) for row in x.tolist()]) + y.sum()\n"
+    module = imported(f"import torch\n\n\n{old}")
+    new = "def f(x, y):\n    return op(x, y) + y.sum()\n"
+    text = f"import torch\n\n\n{FAKE.format(number=number, size=size)}{new}"
+    subject = parse_program(module.f, (torch.ones(2, 3), torch.ones(2)))
+    found = prove(subject, {module.__file__: text}, seconds=30)
+    assert found.holds is (size == "x.shape[0]"), found
+    assert size == "x.shape[0]" or "the fake kernel of `lengths" in found.reason
