@@ -40,6 +40,10 @@ class FunctionValues:
         """Return the values of the expression at `position`; None if none were recorded."""
         return self.values.get(replace(position, function=""))
 
+    def at_other_sizes(self, position: Position) -> tuple[ValueSummary | None, ...]:
+        """Return (): there was one run."""
+        return ()
+
     def evaluate(self, term: Term) -> ValueSummary | None:
         """Return the facts of a term, computed on meta tensors; None if they are unknown."""
         return evaluate_on_meta(term)

@@ -18,6 +18,9 @@ class Knowledge(Protocol):
     def at(self, position: Position) -> ValueSummary | None:
         """Return the facts of the expression at `position`; None if unknown."""
 
+    def at_other_sizes(self, position: Position) -> tuple[ValueSummary | None, ...]:
+        """Return what `at` is in each run on inputs of other sizes; () without such runs."""
+
     def evaluate(self, term: Term) -> ValueSummary | None:
         """Return the facts of a term's value; None if unknown."""
 
@@ -47,6 +50,15 @@ class Site:
         if node not in self.document.ranges:
             return None
         return self.facts.at(self.document.position(node))
+
+    def observed_at_other_sizes(self, node: cst.CSTNode) -> tuple[ValueSummary | None, ...]:
+        """Return the values that an expression had in each run on inputs of other sizes.
+
+        They are None in a run that ended before it. () if there were no such runs.
+        """
+        if node not in self.document.ranges:
+            return ()
+        return self.facts.at_other_sizes(self.document.position(node))
 
     def is_tensor(self, node: cst.CSTNode) -> bool:
         """Return whether an expression is known to be a tensor."""

@@ -43,6 +43,10 @@ class SourceKnowledge:
             (position.line, position.column, position.end_line, position.end_column)
         )
 
+    def at_other_sizes(self, position: Position) -> tuple[ValueSummary | None, ...]:
+        """Return (): nothing runs."""
+        return ()
+
     def evaluate(self, term: Term) -> ValueSummary | None:
         """Return None: the facts of a computed term need shapes, which are unknown here."""
         return None

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.isolation import run_isolated
-from fullgraph.compiler.observe import FunctionValues, observe_functions
+from fullgraph.compiler.observe import FunctionValues
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import index_live_functions, is_user_code
 from fullgraph.diagnose.explain import explain as explain_causes
@@ -19,6 +18,7 @@ from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause, Edit, Verification
 from fullgraph.diagnose.verdict import verdict
 from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
+from fullgraph.rewrites.fix.program_facts import observe_program
 from fullgraph.rewrites.fix.results import unified_diff
 from fullgraph.rewrites.proof import verify_inductor
 
@@ -76,21 +76,6 @@ class EditOffers:
         runs = (*explanation.runs, ("values for edits", self._runs))
         answers = [self._answers[cause] for cause in causes]
         return offer_edits(replace(explanation, runs=runs), answers)
-
-
-def observe_program(
-    program: Program, places: Collection[Position], seconds: float | None = None
-) -> FunctionValues:
-    """Run the program once in eager, in isolation; return the values at `places`.
-
-    There are no values if the run fails or takes longer than `seconds`; None means no limit.
-    """
-    outcome = run_isolated(
-        lambda emit: observe_functions(lambda: program.run(program.target), tuple(places)),
-        objects=program.objects(),
-        seconds=seconds,
-    )
-    return outcome.value or FunctionValues()
 
 
 def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explanation:

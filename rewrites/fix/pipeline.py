@@ -22,9 +22,9 @@ from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, staying_causes
 from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
-from fullgraph.rewrites.fix.edits import observe_program
 from fullgraph.rewrites.fix.fixes import Fixes
 from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers, places_to_observe, propose
+from fullgraph.rewrites.fix.program_facts import facts_of_program
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import CheckedSetting, CompileSetting, find_setting
 from fullgraph.rewrites.fix.results import FullgraphRun, list_suggestions, list_unfixed
@@ -381,7 +381,7 @@ def _propose_with_facts(
     causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
     places = tuple(places_to_observe(causes))
     with override_program(program.target, edited.texts):
-        return propose(causes, observe_program(program, places, seconds), rules)
+        return propose(causes, facts_of_program(program, places, seconds), rules)
 
 
 def _explain_with(program: Program, texts: Texts, seconds: float) -> Explanation:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,7 +32,7 @@ from fullgraph.compiler.isolation import (
 )
 from fullgraph.compiler.isolation.job_outcome import describe_exception
 from fullgraph.compiler.observe import FunctionValues, observe_functions
-from fullgraph.compiler.program import Program
+from fullgraph.compiler.program import Program, parse_program
 from fullgraph.compiler.sources import find_live_functions, index_live_functions, override_sources
 from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.explanation import Explanation
@@ -39,6 +40,7 @@ from fullgraph.diagnose.trace import IsolatedJob
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.fix import apply_offers, places_to_observe, propose
 from fullgraph.rewrites.fix.offers import Offer
+from fullgraph.rewrites.fix.program_facts import ProgramFacts, observe_resized
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.rules import all_rules
 from fullgraph.rewrites.source import parse_document
@@ -154,10 +156,11 @@ def _rewrite(
             break
         with override_sources({file: text} if text != source else {}):
             state = snapshot([subject, args, kwargs])
-            facts = observe_functions(
-                lambda: subject(*args, **(kwargs or {})), places_to_observe(last.causes)
-            )
+            places = tuple(places_to_observe(last.causes))
+            values = observe_functions(lambda: subject(*args, **(kwargs or {})), places)
             state.restore()
+            program = parse_program(subject, args, kwargs=kwargs)
+            facts = ProgramFacts(values, partial(observe_resized, program, places))
             found = propose(last.causes, facts)
         outcome.refusals += [reason for one in found for reason in one.refusals]
         firsts = [next(filter(_needs_no_proof, one.offers), None) for one in found]

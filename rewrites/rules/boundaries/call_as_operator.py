@@ -31,8 +31,14 @@ with
 In `forward` itself the statement with the cause is moved, with up to three that follow, so that
 tensors and numbers alone go in and come out.
 
+The source of what is returned decides the device and the dtype: `torch.tensor(...)` and
+`torch.from_numpy(...)` are on the CPU, whatever the arguments are. Runs on inputs of other sizes
+tell apart arguments that were equally large. Where neither can tell, an assumption says what was
+chosen. The fake kernel is compared with the operator on all inputs.
+
 Always unsafe: the shapes are those of the inputs that were seen, no gradient flows through the
-operator, and it must read nothing but its arguments.
+operator, and it must read nothing but its arguments. A backward through it raises; `.detach()` is
+written where the code ends the gradient as well.
 
 Refuses: helpers that change what they are given, that need more of `self` than tensors and numbers,
 through which a gradient flows, or that return anything but tensors and ints; statements that

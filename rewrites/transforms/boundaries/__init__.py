@@ -1,10 +1,8 @@
 """Boundaries: helper functions that TorchDynamo does not enter."""
 
 from fullgraph.rewrites.transforms.boundaries.helper import decorate, find_helper, reads_values
-from fullgraph.rewrites.transforms.boundaries.operator import (
-    define_operator,
-    define_operator_of_statements,
-)
+from fullgraph.rewrites.transforms.boundaries.operator import define_operator
+from fullgraph.rewrites.transforms.boundaries.statements import define_operator_of_statements
 
 __all__ = [
     "decorate",

@@ -1,230 +1,252 @@
-"""Facts of an operator's results, and the fake kernel that makes results of their shapes."""
+"""Fake kernel of a custom operator: code that makes empty results of the right kind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import libcst as cst
-import libcst.matchers as m
-
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import NotApplicable, Site, walk
-from fullgraph.rewrites.source import Document, dotted_name
+from fullgraph.rewrites.analysis import NotApplicable
+from fullgraph.rewrites.transforms.boundaries.arguments import (
+    OperatorArgument,
+    is_floating_dtype,
+)
+from fullgraph.rewrites.transforms.boundaries.origins import CPU, UNKNOWN
+from fullgraph.rewrites.transforms.boundaries.results import OperatorResult
+
+Sizes = tuple[frozenset[int] | None, ...]
+"""Values of one size, or of a number, in the user's run and in each run on other sizes."""
 
 
-@dataclass(frozen=True)
-class OperatorArgument:
-    """Argument that is passed to a new custom operator, such as `self.eps`."""
+@dataclass(frozen=True, order=True)
+class _Candidate:
+    """Argument, or size of an argument, that a size of a result was equal to in every run."""
 
-    name: str
+    never_varied: bool
+    level: int
+    unlike: int
+    """0 for the same dimension of a tensor with as many dimensions, 1 for an int, else 2."""
     code: str
-    """Source of the value that is passed: "self.eps"."""
-    annotation: str
-    seen: ValueSummary | None
-    """The observed values; None if there are none."""
-
-    @property
-    def is_tensor(self) -> bool:
-        return self.annotation == "torch.Tensor" and self.seen is not None
-
-    @property
-    def is_floating(self) -> bool:
-        return self.seen is not None and any(is_floating_dtype(one) for one in self.seen.dtypes)
-
-
-@dataclass(frozen=True)
-class OperatorBody:
-    """Body of a function, or some of its statements, to move into a custom operator."""
-
-    name: str
-    function: cst.FunctionDef
-    body: cst.BaseSuite
-    at: cst.CSTNode
-    """The body, or its last statement: a node of the document."""
-    given: frozenset[str]
-    """The variables from outside that the code may read."""
-
-
-def results_of(
-    site: Site,
-    helper: OperatorBody,
-    arguments: Sequence[OperatorArgument],
-    renamed: dict[cst.CSTNode, cst.CSTNode],
-) -> list[tuple[ValueSummary, Mapping[str, int]]]:
-    """Return for each result of `helper` its observed values and the names it is computed from.
-
-    The names are a dict such as {"y": 0, "x": 1} for `y = 2 * x; return y`: the number of
-    definitions between name and result. Adds to `renamed`, the edits of the body, a `.clone()` of
-    each returned argument, since an operator must not return its inputs. Raises NotApplicable if it
-    cannot return the results.
-    """
-    document, name = site.document, helper.name
-    given = {one.code for one in arguments if one.is_tensor}
-    columns: list[list[cst.BaseExpression]] = []
-    for one in m.findall(helper.body, m.Return()):
-        if document.function(one) is not helper.function:
-            continue
-        value = cst.ensure_type(one, cst.Return).value
-        if value is None:
-            raise NotApplicable(f"`{name}` returns nothing")
-        parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
-        if columns and len(columns) != len(parts):
-            raise NotApplicable(f"`{name}` returns different numbers of results")
-        columns = columns or [[] for _ in parts]
-        for column, part in zip(columns, parts, strict=True):
-            column.append(part)
-            if isinstance(part, cst.Name) and part.value in given:
-                renamed[part] = cst.parse_expression(f"{part.value}.clone()")
-    if not columns:
-        raise NotApplicable(f"`{name}` returns nothing")
-    return [
-        (
-            merge_results(name, [one for one in map(site.observed, column) if one is not None]),
-            levels_of(document, helper.body, column),
-        )
-        for column in columns
-    ]
-
-
-def levels_of(
-    document: Document, body: cst.CSTNode, parts: Sequence[cst.BaseExpression]
-) -> dict[str, int]:
-    """Return how many definitions lie between each name or attribute and a result of `body`.
-
-    `{"y": 0, "x": 1}` for `y = 2 * x; return y`; names more than 3 definitions away are left out.
-    `parts` are the expressions of one result, one for each `return`.
-    """
-    levels: dict[str, int] = {}
-    found: list[cst.CSTNode] = list(parts)
-    for level in range(4):
-        paths = [n for one in found for n in walk(one) if isinstance(n, cst.Name | cst.Attribute)]
-        new = {document.code(path) for path in paths if dotted_name(path)} - levels.keys()
-        levels.update(dict.fromkeys(new, level))
-        found = [value for target, value in _definitions(body) if dotted_name(target) in new]
-    return levels
-
-
-def _definitions(body: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """Yield (target, value) for each assignment and each `append` in `body`.
-
-    (`y`, `2 * x`) for `y = 2 * x`, and (`values`, `x`) for `values.append(x)`.
-    """
-    for node in walk(body):
-        if isinstance(node, cst.Assign):
-            for target in (one.target for one in node.targets):
-                if isinstance(target, cst.Tuple) and isinstance(node.value, cst.Tuple):
-                    pairs = zip(target.elements, node.value.elements, strict=False)
-                    yield from ((one.value, value.value) for one, value in pairs)
-                elif isinstance(target, cst.Tuple):
-                    yield from ((one.value, node.value) for one in target.elements)
-                else:
-                    yield target, node.value
-        elif m.matches(node, m.Call(func=m.Attribute(attr=m.Name("append")), args=[m.Arg()])):
-            call = cst.ensure_type(node, cst.Call)
-            yield cst.ensure_type(call.func, cst.Attribute).value, call.args[0].value
-
-
-def merge_results(name: str, seen: Sequence[ValueSummary]) -> ValueSummary:
-    """Return the observed values that several `return`s give for one result, merged.
-
-    `name` is used in messages. Raises NotApplicable if an operator cannot return the values: only
-    tensors of one dtype and number of dimensions, and nonnegative ints.
-    """
-    if not seen:
-        raise NotApplicable(f"a result of `{name}` was not seen")
-    types = tuple({kind: None for one in seen for kind in one.types})
-    tensors = tuple({tensor: None for one in seen for tensor in one.tensors})
-    values = tuple({value: None for one in seen for value in one.values})
-    merged = ValueSummary(types, sum(one.count for one in seen), tensors, values)
-    if merged.requires_grad:
-        raise NotApplicable(f"a gradient flows through `{name}`")
-    if merged.is_tensor:
-        if len(merged.dtypes) > 1 or len(merged.dims) > 1:
-            raise NotApplicable(f"`{name}` returns tensors of different kinds")
-        if any(one.layout != "strided" for one in tensors):
-            raise NotApplicable(f"`{name}` returns a tensor that is not strided")
-    elif set(types) != {"int"} or any(isinstance(v, int) and v < 0 for v in values):
-        raise NotApplicable(f"`{name}` returns {' or '.join(types)}, which no operator does")
-    return merged
+    argument: str
 
 
 class FakeKernel:
     """Writer of the results of a fake kernel: `x.new_empty((x.shape[0], size))`.
 
-    Sizes are taken from the arguments where possible. At most one is dynamic, named `size`.
+    Sizes are those of arguments where possible; others are unbacked ints.
     """
 
     def __init__(
-        self, torch: str, arguments: Sequence[OperatorArgument], *, depends_on_data: bool
+        self,
+        torch: str,
+        arguments: Sequence[OperatorArgument],
+        results: Sequence[OperatorResult],
+        hosts: Collection[str],
+        *,
+        depends_on_data: bool,
     ) -> None:
-        """`depends_on_data`: whether the code calls an operator such as `unique`."""
+        """`hosts` are the names of the arguments that must be on the CPU.
+
+        `depends_on_data`: whether the code calls an operator such as `unique`.
+        """
         self.torch = torch
         self.arguments = arguments
+        self.hosts = hosts
         self.depends_on_data = depends_on_data
-        self.shapes: list[str] = []
-        """Source of the results' shapes, for assumptions."""
-        self.sizes: set[object] = set()
-        """The observed values of each dynamic size."""
+        self.unbacked: dict[str, Sizes] = {}
+        """The unbacked ints by name, with their observed values."""
+        self.assumes: list[str] = []
+        self._numbers: dict[str, OperatorResult] = {}
+        for one in results:
+            if not one.seen.is_tensor:
+                self._numbers[self._unused(one.name, self._numbers)] = one
+        self.texts = [self._result(one) for one in results]
+        """Code that makes the results."""
 
-    def result(self, seen: ValueSummary, levels: Mapping[str, int]) -> str:
-        """Return code that makes an empty result of the observed dtype, device and dimensions.
-
-        If several arguments have a size that the result has, use the one with the lowest level.
-        """
-        if seen.is_number:
-            return self._dynamic_size(frozenset(v for v in seen.values if isinstance(v, int)))
-        (dims,) = seen.dims
-        rows = seen.tensors
-        sizes = [
-            self._size(frozenset(one.shape[i] for one in rows), i, dims, levels)
-            for i in range(dims)
-        ]
+    def _result(self, result: OperatorResult) -> str:
+        """Return code for a result: an unbacked int, or an empty tensor of its metadata."""
+        if not result.seen.is_tensor:
+            name = next(name for name, one in self._numbers.items() if one is result)
+            self.unbacked[name] = _values_of(result)
+            return name
+        (dims,) = result.seen.dims
+        sizes = [self._size(result, index) for index in range(dims)]
         shape = f"({sizes[0]},)" if dims == 1 else f"({', '.join(sizes)})"
-        if dims and any(one != "size" for one in sizes):
-            self.shapes.append(f"`{shape}`")
-        like = next((one for one in self.arguments if one.is_tensor), None)
-        dtype, device = rows[0].dtype, rows[0].device
-        options = f", dtype={self.torch}.{dtype}"
-        if like is None or like.seen is None:
-            where = "" if device == "cpu" else f', device="{device}"'
-            return f"{self.torch}.empty({shape}{options}{where})"
-        options = "" if like.seen.dtypes == {dtype} else options
-        there = {one.device for one in like.seen.tensors} == {device}
-        where = "" if there else f', device="{device}"'
-        return f"{like.name}.new_empty({shape}{options}{where})"
+        whole = next((one for one in self.arguments if dims and sizes == _sizes_of(one)), None)
+        if whole is not None:
+            shape = f"{whole.name}.shape"
+        if any(one not in self.unbacked for one in sizes):
+            self.assumes.append(f"its result has the shape `{shape}` on all inputs")
+        return self._empty(result, shape, whole)
 
-    def _size(
-        self, values: frozenset[int], index: int, dims: int, levels: Mapping[str, int]
-    ) -> str:
-        """Return code for one size of a result: that of an argument which had the same sizes.
+    def _empty(self, result: OperatorResult, shape: str, whole: OperatorArgument | None) -> str:
+        """Return code for an empty tensor; `whole` is the argument whose shape it has, if any."""
+        torch, dtype = self.torch, result.seen.tensors[0].dtype
+        device, like = self._device(result)
+        of_numbers = any(one.of_numbers for one in result.origins)
+        fixed = of_numbers or any(one.is_cast for one in result.origins)
+        if device == CPU:
+            hosts = [one for one in self._tensors(result.levels) if one.name in self.hosts]
+            hosts.sort(key=lambda one: one is not whole)
+            if hosts and (hosts[0] is whole or not of_numbers):
+                device, like = "", hosts[0]
+        same = like is not None and like.seen is not None and like.seen.dtypes == {dtype}
+        kind = f", dtype={torch}.{dtype}"
+        if like is not None and same and not fixed:
+            kind = ""
+        elif like is None and not fixed and is_floating_dtype(dtype):
+            alike = [one for one in self._tensors(result.levels) if _dtypes_of(one) == {dtype}]
+            kind = f", dtype={alike[0].name}.dtype" if alike else kind
+        where = f", device={device}" if device and (device != CPU or like is not None) else ""
+        if whole is not None and not of_numbers and (like is whole or device == CPU):
+            same = _dtypes_of(whole) == {dtype} and not fixed
+            kind = "" if same else f", dtype={torch}.{dtype}"
+            where = f", device={device}" if device else ""
+            return f"{torch}.empty_like({whole.name}{kind}{where})"
+        if like is not None:
+            return f"{like.name}.new_empty({shape}{kind}{where})"
+        return f"{torch}.empty({shape}{kind}{where})"
 
-        `values` are the observed sizes, `index` is the dimension, and `dims` is how many dimensions
-        the result has. The size is dynamic if no argument had these sizes, and so is the first one
-        if it may depend on data: one observed value that an argument has too may be chance.
+    def _device(self, result: OperatorResult) -> tuple[str, OperatorArgument | None]:
+        """Return the source of the device of a result, and the argument whose device it is.
+
+        The source is "" if there is such an argument.
         """
-        if self.depends_on_data and index == 0 and len(values) == 1:
-            return self._dynamic_size(values)
-        found: list[tuple[int, int, str]] = []
+        observed = {one.device for one in result.seen.tensors}
+        tensors = self._tensors(result.levels)
+        found = {one.device for one in result.origins}
+        device = found.pop() if len(found) == 1 else UNKNOWN
+        like = next((one for one in tensors if f"{one.name}.device" == device), None)
+        if like is not None and _devices_of(like) == observed:
+            return "", like
+        if device == CPU and observed == {"cpu"}:
+            return CPU, None
+        if device not in (CPU, UNKNOWN) and like is None:
+            return device, None
+        like = next((one for one in tensors if _devices_of(one) == observed), None)
+        if like is not None:
+            self.assumes.append(f"its result is on the device of `{like.name}`")
+            return "", like
+        device = min(observed)
+        self.assumes.append(f"its result is on the device {device}")
+        return f'"{device}"', None
+
+    def _tensors(self, levels: Mapping[str, int]) -> list[OperatorArgument]:
+        """Return the arguments that are tensors, first those that a result is made of."""
+        found = [one for one in self.arguments if one.is_tensor]
+        return sorted(found, key=lambda one: levels.get(one.code, len(levels)))
+
+    def _size(self, result: OperatorResult, index: int) -> str:
+        """Return code for one size of a result: that of an argument which it always equals.
+
+        The size is an unbacked int if there is none, and so is the first one if it may depend on
+        data: one observed value that an argument has too may be chance.
+        """
+        values = _values_of(result, index)
+        chance = self.depends_on_data and index == 0 and _is_single(values)
+        found = [] if chance else sorted(self._candidates(result, index, values))
+        if not found:
+            return self._unbacked_size(values, result.levels)
+        first = found[0]
+        others = {one.argument: one.code for one in found if one.argument != first.argument}
+        if first.never_varied and others:
+            codes = " or ".join(f"`{code}`" for code in others.values())
+            self.assumes.append(
+                f"`{first.code}` is a size of its result, and not the equal {codes}"
+            )
+        return first.code
+
+    def _candidates(self, result: OperatorResult, index: int, values: Sizes) -> list[_Candidate]:
+        """Return the arguments and their sizes that equal a size of a result in every run."""
+        found = []
         for one in self.arguments:
             if one.seen is None:
                 continue
-            level = levels.get(one.code, len(levels))
-            if one.annotation == "int" and set(one.seen.values) == values:
-                found.append((level, 1, one.name))
-            rows = [tensor.shape for tensor in one.seen.tensors] if one.is_tensor else []
-            for at in range(min(map(len, rows), default=0)):
-                alike = one.seen.dims == {dims} and at == index
-                if {row[at] for row in rows} == values and (alike or values != {1}):
-                    found.append((level, 2 - 2 * alike, f"{one.name}.shape[{at}]"))
-        return min(found)[2] if found else self._dynamic_size(values)
+            level = result.levels.get(one.code, len(result.levels))
+            given: list[tuple[str, Sizes, int]] = []
+            if one.annotation == "int":
+                given = [(one.name, _values_of(one), 1)]
+            elif one.is_tensor:
+                dims = min(one.seen.dims)
+                alike = one.seen.dims == result.seen.dims
+                given = [
+                    (
+                        f"{one.name}.shape[{at}]",
+                        _values_of(one, at),
+                        0 if alike and at == index else 2,
+                    )
+                    for at in range(dims)
+                ]
+            for code, known, unlike in given:
+                pairs = [(a, b) for a, b in zip(values, known, strict=False) if a and b]
+                pairs = [(a, b) for a, b in pairs if b != {1} or a == b or unlike == 1]  # broadcast
+                if not pairs or known[0] != values[0] or any(a != b for a, b in pairs):
+                    continue
+                varied = any(a != values[0] for a, _ in pairs)
+                if varied or not unlike or values[0] != {1}:
+                    found.append(_Candidate(not varied, level, unlike, code, one.name))
+        return found
 
-    def _dynamic_size(self, values: frozenset[int]) -> str:
-        self.sizes.add(values)
-        if len(self.sizes) > 1:
-            raise NotApplicable("several of its sizes depend on data")
-        return "size"
+    def _unbacked_size(self, values: Sizes, levels: Mapping[str, int]) -> str:
+        """Return the name of an unbacked int for a size of a result.
+
+        `levels` are the names that the result is made of; if one of them is a number among the
+        results that was always equal, the size is that number. Equal sizes are one unbacked int.
+        """
+        for name, one in self._numbers.items():
+            if name in levels and _values_of(one) == values:
+                self.unbacked[name] = values
+                return name
+        for name, known in self.unbacked.items():
+            if name not in self._numbers and known == values:
+                if _is_single(values):
+                    self.assumes.append("the sizes of its results that data decide are equal")
+                return name
+        name = self._unused("size", {**self._numbers, **self.unbacked})
+        self.unbacked[name] = values
+        return name
+
+    def _unused(self, name: str, used: Collection[str]) -> str:
+        taken = {self.torch, *used, *(one.name for one in self.arguments)}
+        names = (name, *(f"{name}_{number}" for number in range(2, 99)))
+        return next(one for one in names if one not in taken)
 
 
-def is_floating_dtype(dtype: str) -> bool:
-    return "float" in dtype or "complex" in dtype
+def _values_of(value: OperatorResult | OperatorArgument, index: int | None = None) -> Sizes:
+    """Return the values of an int, or the sizes of a tensor in one dimension, in all runs.
+
+    Raises NotApplicable if the tensor had another number of dimensions in one of them.
+    """
+    seen = value.seen
+    return tuple(_sizes_in(one, index) for one in (seen, *value.elsewhere))
+
+
+def _sizes_in(seen: ValueSummary | None, index: int | None) -> frozenset[int] | None:
+    if seen is None:
+        return None
+    if index is None:
+        return frozenset(one for one in seen.values if isinstance(one, int))
+    if any(len(shape) <= index for shape in seen.shapes):
+        raise NotApplicable("the number of dimensions depends on the inputs")
+    return frozenset(shape[index] for shape in seen.shapes)
+
+
+def _is_single(values: Sizes) -> bool:
+    """Whether a size had one value in all runs."""
+    return len(frozenset().union(*filter(None, values))) == 1
+
+
+def _sizes_of(argument: OperatorArgument) -> list[str] | None:
+    """Return ["x.shape[0]", "x.shape[1]"] for a matrix `x`; None for anything else."""
+    if argument.seen is None or not argument.is_tensor or len(argument.seen.dims) != 1:
+        return None
+    (dims,) = argument.seen.dims
+    return [f"{argument.name}.shape[{at}]" for at in range(dims)]
+
+
+def _dtypes_of(argument: OperatorArgument) -> frozenset[str]:
+    return argument.seen.dtypes if argument.seen is not None else frozenset()
+
+
+def _devices_of(argument: OperatorArgument) -> set[str]:
+    return {one.device for one in argument.seen.tensors} if argument.seen is not None else set()

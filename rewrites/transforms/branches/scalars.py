@@ -285,6 +285,10 @@ class _Facts:
         """Return what is known about a position: the override if there is one, else observed."""
         return self.known[position] if position in self.known else self.seen.at(position)
 
+    def at_other_sizes(self, position: Position) -> tuple[ValueSummary | None, ...]:
+        """Return what was observed at a position in runs on inputs of other sizes."""
+        return self.seen.at_other_sizes(position)
+
     def evaluate(self, term: Term) -> ValueSummary | None:
         """Return what is known about the value of a term."""
         return self.seen.evaluate(term)

@@ -15,7 +15,7 @@ CALLS = "def f(x):\n    return x * 2 + best(x).sum()\n"
 def module(body, call="self.best(x).sum()"):
     return (
         f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.count, self.net = 2, torch.nn.Linear(3, 3)\n\n"
+        "        super().__init__()\n        self.COUNT, self.net = 2, torch.nn.Linear(3, 3)\n\n"
         f"    def best(self, x):\n        {body}\n\n"
         f"    def forward(self, x):\n        return x * 2 + {call}\n"
     )
@@ -59,17 +59,17 @@ def test_forward_itself_and_nested_functions_are_left_alone():
             '"{space}::best", mutates_args=())\ndef _best_op(x: torch.Tensor) -> torch.Tensor:\n'
             "    order = [max(range(3), key=row.__getitem__) for row in x.tolist()]\n"
             "    return torch.tensor(order)\n\n\n@_best_op.register_fake\ndef _best_fake(x):\n"
-            "    return x.new_empty((x.shape[0],), dtype=torch.int64)\n",
+            "    return torch.empty((x.shape[0],), dtype=torch.int64)\n",
         ),
         (
             '"""Doc."""\n'
-            "        found = [v for v in sorted(sum(x.tolist(), [])) if v > self.count]\n"
-            "        return torch.tensor(found[1:]).long()",
+            "        found = sorted(sum(x.tolist(), []))\n"
+            "        return torch.tensor(found[: self.COUNT]).long()",
             "def _best_op(x: torch.Tensor, count: int) -> torch.Tensor:\n"
-            "    found = [v for v in sorted(sum(x.tolist(), [])) if v > count]\n"
-            "    return torch.tensor(found[1:]).long()\n\n\n"
+            "    found = sorted(sum(x.tolist(), []))\n"
+            "    return torch.tensor(found[: count]).long()\n\n\n"
             "@_best_op.register_fake\ndef _best_fake(x, count):\n"
-            "    return x.new_empty((count,), dtype=torch.int64)\n",
+            "    return torch.empty((count,), dtype=torch.int64)\n",
         ),
     ],
 )
@@ -91,8 +91,8 @@ def test_sizes_that_data_decide_and_ints():
     outcome = rewritten(source, X)
     assert outcome.rules == ["FG904"], outcome.refusals
     assert "-> tuple[torch.Tensor, int]:" in outcome.source
-    size = "    size = torch.library.get_ctx().new_dynamic_size()\n"
-    assert f"{size}    return x.new_empty((size,), dtype=torch.int64), size\n" in outcome.source
+    count = "    count = torch.library.get_ctx().new_dynamic_size()\n"
+    assert f"{count}    return torch.empty((count,), dtype=torch.int64), count\n" in outcome.source
     assert outcome.after.fullgraph.ok and outcome.before.fullgraph.ok is False
     f, new = imported(source).f, torch.compile(imported(outcome.source).f, fullgraph=True)
     for x in (X, X * 3, X - 9):
@@ -108,6 +108,83 @@ def test_a_size_of_an_argument_may_be_chance_where_data_decide():
     assert "    return x.new_empty((size,), dtype=torch.int64)\n" in outcome.source
 
 
+HELPERS = """
+def longest(x, y):
+    texts = [str(row) for row in x.tolist()]
+    return torch.tensor([len(text) * y.numel() for text in texts])
+
+
+def f(x, y):
+    return x[:, 0] * longest(x, y)
+"""
+
+
+def test_equal_sizes_of_two_arguments_are_told_apart():
+    outcome = rewritten(HEAD + HELPERS, X, X[:, :1].clone())
+    assert "    return torch.empty((x.shape[0],), dtype=torch.int64)\n" in outcome.source
+    assert not any("equal" in clause for clause in outcome.assumes)
+    swapped = HELPERS.replace("in x.tolist()", "in y.tolist()").replace("[:, 0] *", "[:2, 0] *")
+    outcome = rewritten(HEAD + swapped, X, X[:, :1].clone())
+    assert "    return torch.empty((y.shape[0],), dtype=torch.int64)\n" in outcome.source
+
+
+def test_sizes_that_stay_equal_are_assumed_to_be_of_the_source():
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.one = torch.nn.Buffer(torch.ones(3))\n"
+        "        self.two = torch.nn.Buffer(torch.ones(3))\n\n"
+        "    def best(self):\n        first = self.one.tolist()[0]\n"
+        "        return torch.tensor([float(int(v)) for v in self.two.tolist()]) + first\n\n"
+        "    def forward(self, x):\n        return x * self.best()\n"
+    )
+    outcome = rewritten(source, X)
+    assert "    return torch.empty(two.shape, dtype=torch.float32)\n" in outcome.source
+    assert "`two.shape[0]` is a size of its result, and not the equal `one.shape[0]`" in (
+        outcome.assumes
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "fake"),
+    [
+        ("torch.tensor(sorted(x[0].tolist()))", "torch.empty((x.shape[1],), dtype=torch.float32)"),
+        ("torch.tensor(x.tolist(), device=x.device)", "x.new_empty(x.shape, dtype=torch.float32)"),
+        ("torch.tensor(x.tolist()).to(x)", "torch.empty_like(x)"),
+        ("torch.tensor(x.tolist()).to(x.device)", "x.new_empty(x.shape, dtype=torch.float32)"),
+        ("torch.from_numpy(np.unwrap(x.cpu().numpy()))", 'torch.empty_like(x, device="cpu")'),
+        ("torch.from_numpy(np.unwrap(x.numpy()))", "torch.empty_like(x)"),
+        ("torch.from_numpy(np.unwrap(x.numpy())) > 1", "torch.empty_like(x, dtype=torch.bool)"),
+        ("x[: int(x.max()) - 4] * 2", "x.new_empty((size, x.shape[1]))"),
+        (
+            "torch.stack([torch.tensor(r) for r in x.tolist()])",
+            "torch.empty(x.shape, dtype=torch.float32)",
+        ),
+    ],
+)
+def test_device_and_dtype_come_from_the_source(value, fake):
+    body = f"return {value}"
+    found = rewritten(module(body), X).source
+    assert f"    return {fake}\n" in found, found
+
+
+def test_a_position_is_no_size():
+    body = "row = x[0].tolist()\n        return row.index(max(row)), row.index(min(row))"
+    found = rewritten(module(body, "sum(self.best(x))"), X).source
+    lines = ("best", "best_2")
+    assert "    return best, best_2\n" in found and "size =" not in found
+    assert all(
+        f"    {one} = torch.library.get_ctx().new_dynamic_size()\n" in found for one in lines
+    )
+
+
+def test_gradients_are_cut_only_where_the_code_cuts_them():
+    source = (
+        f"{HEAD}def f(x, y):\n    a = np.unwrap(x.numpy()) + np.unwrap(y.detach().numpy())\n"
+        "    return torch.from_numpy(a) + 1\n"
+    )
+    assert "_a_of_f_op(x, y.detach())" in rewritten(source, X, X.clone()).source
+
+
 def test_statements_of_forward():
     source = (
         f"{HEAD}def f(x):\n    h = x * 2\n    # smooth\n    y = np.unwrap(h.numpy(), axis=0)\n"
@@ -119,8 +196,8 @@ def test_statements_of_forward():
         "def _y_of_f_op(h: torch.Tensor) -> torch.Tensor:\n"
         "    y = np.unwrap(h.numpy(), axis=0)\n    return torch.from_numpy(y)\n\n\n"
         "@_y_of_f_op.register_fake\ndef _y_of_f_fake(h):\n"
-        "    return h.new_empty((h.shape[0], h.shape[1]))\n\n\n"
-        "def f(x):\n    h = x * 2\n    # smooth\n    y = _y_of_f_op(h.detach())\n"
+        "    return torch.empty_like(h)\n\n\n"
+        "def f(x):\n    h = x * 2\n    # smooth\n    y = _y_of_f_op(h)\n"
         "    return y.diff(dim=0) + 1\n"
     )
     outcome.check((X * 5,), exact=True)

@@ -1,0 +1,96 @@
+"""Facts of a program's expressions, from runs in eager."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from functools import cached_property
+
+from fullgraph.compiler.events import Position
+from fullgraph.compiler.facts import Term, ValueSummary
+from fullgraph.compiler.isolation import run_isolated, snapshot
+from fullgraph.compiler.observe import FunctionValues, observe_functions
+from fullgraph.compiler.program import Program
+from fullgraph.rewrites.proof import resize_calls
+
+RESIZED_SECONDS = 3.0
+"""Time after which no further run on inputs of other sizes begins."""
+
+
+class ProgramFacts:
+    """Facts of a run in eager; runs on inputs of other sizes follow when a rule asks for them."""
+
+    def __init__(
+        self, values: FunctionValues, observe_sizes: Callable[[], tuple[FunctionValues, ...]]
+    ) -> None:
+        """`observe_sizes` makes the runs on inputs of other sizes."""
+        self._values = values
+        self._observe_sizes = observe_sizes
+
+    def at(self, position: Position) -> ValueSummary | None:
+        """Return the values of the expression at `position`; None if none were recorded."""
+        return self._values.at(position)
+
+    def at_other_sizes(self, position: Position) -> tuple[ValueSummary | None, ...]:
+        """Return the values of the expression in each run on inputs of other sizes."""
+        return tuple(run.at(position) for run in self._resized)
+
+    def evaluate(self, term: Term) -> ValueSummary | None:
+        """Return the facts of a term; None if they are unknown."""
+        return self._values.evaluate(term)
+
+    @cached_property
+    def _resized(self) -> tuple[FunctionValues, ...]:
+        return self._observe_sizes()
+
+
+def facts_of_program(
+    program: Program, places: Collection[Position], seconds: float
+) -> ProgramFacts:
+    """Run the program once in eager, in isolation; return the facts at `places`.
+
+    A later run on inputs of other sizes is isolated too. Each has `seconds` at most.
+    """
+
+    def observe_sizes() -> tuple[FunctionValues, ...]:
+        outcome = run_isolated(
+            lambda emit: observe_resized(program, places),
+            objects=program.objects(),
+            seconds=seconds,
+        )
+        return outcome.value or ()
+
+    return ProgramFacts(observe_program(program, places, seconds), observe_sizes)
+
+
+def observe_program(
+    program: Program, places: Collection[Position], seconds: float | None = None
+) -> FunctionValues:
+    """Run the program once in eager, in isolation; return the values at `places`.
+
+    There are no values if the run fails or takes longer than `seconds`; None means no limit.
+    """
+    outcome = run_isolated(
+        lambda emit: observe_functions(lambda: program.run(program.target), tuple(places)),
+        objects=program.objects(),
+        seconds=seconds,
+    )
+    return outcome.value or FunctionValues()
+
+
+def observe_resized(program: Program, places: Collection[Position]) -> tuple[FunctionValues, ...]:
+    """Run the first call on inputs of other sizes; return the values at `places` in each run.
+
+    A run on sizes that the program does not accept ends where it raises. Call this in isolation.
+    """
+    found: list[FunctionValues] = []
+    before = snapshot(program.objects())
+    start = time.monotonic()
+    for calls in resize_calls(program.calls):
+        other = replace(program, calls=calls, loss=None, eager_calls=0)
+        found.append(observe_functions(lambda: other.run(other.target), tuple(places)))  # noqa: B023
+        before.restore()
+        if time.monotonic() - start > RESIZED_SECONDS:
+            break
+    return tuple(found)
