@@ -10,6 +10,7 @@ from fullgraph.rewrites.source.document import (
     replace_nodes,
 )
 from fullgraph.rewrites.source.files import check_writable, write_files
+from fullgraph.rewrites.source.required_python import required_python
 from fullgraph.rewrites.source.templates import (
     build_expression,
     build_statement,
@@ -35,6 +36,7 @@ __all__ = [
     "parenthesize",
     "parse_document",
     "replace_nodes",
+    "required_python",
     "round_trips",
     "string_literal",
     "with_keyword",

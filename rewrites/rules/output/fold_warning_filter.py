@@ -14,7 +14,8 @@ After:
     if not torch.compiler.is_compiling():
         warnings.filterwarnings("ignore", message="lossy")
 
-Safe in the first form. Unsafe in the second: compiled, the filter is not set.
+Safe in the first form if the project requires Python 3.11, which has the argument; else unsafe.
+Unsafe in the second: compiled, the filter is not set.
 
 Refuses nothing.
 """
@@ -26,9 +27,11 @@ import libcst as cst
 from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
-from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.source import build_expression, required_python
 from fullgraph.rewrites.transforms.eager_only import run_in_eager_only
 
+_SINCE = (3, 11)
+"""The version of Python in which `catch_warnings` got the arguments of a filter."""
 _FILTERS = {f"warnings.{name}" for name in ("simplefilter", "filterwarnings", "resetwarnings")}
 
 
@@ -56,9 +59,12 @@ def rewrite(site: Site) -> Rewrite | None:
         and not context.args
     ):
         text = f"{document.code(context.func)}({', '.join(known)})"
+        is_known = (required_python(document.file) or (0, 0)) >= _SINCE
         return Rewrite(
             {context: build_expression(text), statement: cst.RemoveFromParent()},
             "Dynamo traces the filter as an argument of `catch_warnings`.",
+            Applicability.SAFE if is_known else Applicability.UNSAFE,
+            () if is_known else ("the code runs on Python 3.11 or newer alone",),
         )
     return Rewrite(
         {statement: run_in_eager_only(document, statement)},

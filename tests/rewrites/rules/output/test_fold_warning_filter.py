@@ -1,13 +1,18 @@
 import pytest
 import torch
 
+from fullgraph.compiler.observe import FunctionValues
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability
+from fullgraph.rewrites.rules.output.fold_warning_filter import RULE
+from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import offered, rewritten
 
 pytestmark = pytest.mark.compiles
 
 HEAD = "import warnings\n\nimport torch\n\n\ndef f(x):\n"
 X = torch.ones(3)
+CALL = "warnings.simplefilter('ignore')"
 
 
 @pytest.mark.parametrize("body", ["warnings.warn('a')", "y = warnings.simplefilter('ignore')"])
@@ -34,8 +39,21 @@ def test_folded(before, after):
     rest = "\n        y = x + 1\n    return y\n"
     outcome = rewritten(f"{HEAD}    {before}{rest}", X)
     assert outcome.source == f"{HEAD}    {after}{rest}"
-    assert outcome.rules == ["FG115"] and outcome.applicability == [Applicability.SAFE]
+    assert outcome.rules == ["FG115"] and outcome.applicability == [Applicability.UNSAFE]
+    assert outcome.assumes == ["the code runs on Python 3.11 or newer alone"]
     outcome.check(exact=True)
+
+
+@pytest.mark.parametrize(
+    ("required", "level"), [(">=3.11,<4", Applicability.SAFE), (">=3.9", Applicability.UNSAFE)]
+)
+def test_safe_where_the_project_requires_the_version(tmp_path, required, level):
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nrequires-python = "{required}"\n')
+    body = f"    with warnings.catch_warnings():\n        {CALL}\n"
+    document = parse_document(str(tmp_path / "model.py"), f"{HEAD}{body}        x = x + 1\n")
+    call = next(one for one in document.ranges if document.code(one) == CALL)
+    edit = RULE.rewrite(Site(document, call, "warning", FunctionValues()))
+    assert edit.applicability is level
 
 
 def test_guarded():
