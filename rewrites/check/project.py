@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fullgraph.rewrites.check.methods import Signature, attributes_set_by, self_writes, signature_of
 from fullgraph.rewrites.check.sources import (
+    NEVER_READ,
     CannotRead,
     Digests,
     Source,
@@ -316,9 +317,11 @@ class Project:
             root, package = packages[path.parent]
             stem = "" if path.name == "__init__.py" else path.stem
             name = f"{package}.{stem}".strip(".")
-            self._roots.setdefault(root, set()).add(name.partition(".")[0])
+            top = name.partition(".")[0]
             self._names[path] = name
-            self._paths.setdefault(name, path)
+            if top not in NEVER_READ:  # "torch" is not what "adapters/torch.py" defines
+                self._roots.setdefault(root, set()).add(top)
+                self._paths.setdefault(name, path)
 
     def with_text(self, source: Source) -> Project:
         """Return a project with one checked file, `source`, which shares all other modules."""

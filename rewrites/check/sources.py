@@ -19,7 +19,7 @@ from pathlib import Path
 from fullgraph.rewrites.analysis import word_set
 from fullgraph.rewrites.check.finding import Unreadable
 
-_NEVER_READ = frozenset({"", "torch", "numpy", "builtins"})
+NEVER_READ = frozenset({"", "torch", "numpy", "builtins"})
 """Packages whose files are never read, even if they lie in the project."""
 LARGEST = 5_000_000
 """Size in bytes of the largest file that is read."""
@@ -172,7 +172,7 @@ def find_module(name: str, roots: Mapping[Path, Collection[str]]) -> Path | None
     files in each. Among installed packages only these are read.
     """
     top = name.partition(".")[0]
-    if top in _NEVER_READ:
+    if top in NEVER_READ:
         return None
     for root, packages in roots.items():
         if root.name in ("site-packages", "dist-packages") and top not in packages:
