@@ -196,16 +196,14 @@ def check_files(rows: list[dict[str, Any]], strict: bool) -> CheckResult:
 
     every = {file for row in rows for file in row["lines"]}
     files = sorted(file for file in every if os.path.exists(file) and is_checked(file))
-    entries = [
-        f"{module_of(file)}:{name}"
-        for row in rows
-        if row["target"]
-        for file, name in (
-            [row["target"]]
-            if isinstance(row["target"], list)
-            else [(file, row["target"]) for file in row["lines"]]
-        )
-    ]
+    entries = []
+    for row in rows:
+        target = row["target"] or method_in(row["name"])
+        places = [target] if isinstance(target, list) else [(file, target) for file in row["lines"]]
+        if target == method_in(row["name"]):
+            owner = f"class {target.partition('.')[0]}("
+            places = [one for one in places if owner in Path(one[0]).read_text(encoding="utf-8")]
+        entries += [f"{module_of(file)}:{name}" for file, name in places if name]
     return check(files, strict=strict, fixes=False, entries=entries)
 
 
@@ -299,6 +297,13 @@ def distinct_causes(
             if key not in seen:
                 seen.add(key)
                 yield own, cause["category"], cause["expression"]  # type: ignore[misc]
+
+
+def method_in(name: str) -> str:
+    """Return "DDPMScheduler.step" for "zoo:diffusers/DDPMScheduler.step", a method in a wrapper."""
+    parts = name.rpartition("/")[2].split(".")
+    is_method = name.startswith("zoo:") and len(parts) == 2 and all(map(str.isidentifier, parts))
+    return ".".join(parts) if is_method else ""
 
 
 def print_table(

@@ -116,6 +116,10 @@ def function_name(qualified: str) -> str:
     return ""
 
 
+_OF_NUMBERS = word_set("add sub mul div true_divide floor_divide remainder pow maximum minimum")
+"""Functions that give a constant tensor for two numbers."""
+
+
 def torch_result(name: str, operands: list[Value], keywords: Mapping[str, Value]) -> Value:
     """Return the abstract value of the result of a torch function or tensor method.
 
@@ -129,7 +133,11 @@ def torch_result(name: str, operands: list[Value], keywords: Mapping[str, Value]
     base = name.removesuffix("_") if name in IN_PLACE else name
     kept = tensors[0].dtype if base != name and tensors else ""
     made = Tensor(proved, kept or _dtype_of(base, operands, keywords, tensors), dynamic)
+    if name in _OF_NUMBERS and operands and all(map(_is_plain, operands)):
+        return PLAIN  # Dynamo knows its value
     if name in SIZE_METHODS:
+        if len(operands) > 1 and is_later_dimension(operands[1]):
+            return INT
         if dynamic and name in ("size", "numel", "nelement"):
             return (Data(proved, "size" if name == "size" and len(operands) < 2 else "int"),)
         return SIZE if name == "size" and len(operands) < 2 else INT
@@ -161,6 +169,18 @@ def torch_result(name: str, operands: list[Value], keywords: Mapping[str, Value]
     if name in GIVES_VALUE:
         return PLAIN
     return UNKNOWN
+
+
+def is_later_dimension(index: Value) -> bool:
+    """Return whether an index is a number other than 0: a mask selects along dimension 0."""
+    return bool(index) and all(isinstance(one, Literal) and one.value != 0 for one in index)
+
+
+def _is_plain(value: Value) -> bool:
+    """Return whether a value is surely a number that depends on no tensor's elements."""
+    return bool(value) and all(
+        isinstance(one, Plain | Literal) and one.kind in ("int", "float", "bool") for one in value
+    )
 
 
 def is_dynamic_repeat(operands: list[Value], keywords: Mapping[str, Value]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from fullgraph.rewrites.check.interpreter.calls import Calls
+from fullgraph.rewrites.check.interpreter.operations import is_later_dimension
 from fullgraph.rewrites.check.interpreter.values import (
     INT,
     UNKNOWN,
@@ -82,6 +83,8 @@ class Subscripts(Calls):
             case External(name="numpy.mgrid" | "numpy.ogrid" as name):
                 self.note(node, f"call:{name}", True, self.frame_statement())
                 return (Tensor(array=True),)
+            case Data(kind="size") if is_later_dimension(index):
+                return INT
             case Data():
                 return (Data(one.proved, "int" if one.kind == "size" else "", one.random),)
             case Unknown():

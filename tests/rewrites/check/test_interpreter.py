@@ -24,6 +24,11 @@ SILENT = {
                     x = x * mask
                 return x
     """,
+    "tensor of numbers": """
+        class Net(nn.Module):
+            def forward(self, x: Tensor):
+                return x.reshape(x.size(0), torch.div(x.size(1), 2), 2)
+    """,
     "isinstance": """
         class Net(nn.Module):
             def forward(self, x):
@@ -99,6 +104,17 @@ SILENT = {
     """,
 }
 BREAKS = {
+    "size of what a mask selects": (
+        """
+        class Net(nn.Module):
+            def forward(self, x: Tensor, keep: torch.BoolTensor):
+                x = x[keep]
+                if x.size(1) > 2 or x.shape[1] > 2:
+                    return x
+                return x if len(x) > 2 else -x
+    """,
+        [("boolean mask", "x[keep]"), ("data-dependent guard", "len(x) > 2")],
+    ),
     "a branch": (
         """
         class Net(nn.Module):

@@ -41,6 +41,15 @@ def test_each_file_is_read_once(tmp_path):
     assert len(find_files([tmp_path, tmp_path / "a.py"]).files) == 1
 
 
+def test_a_file_called_torch_is_not_torch(tmp_path):
+    (tmp_path / "model.py").write_text(
+        "import torch\n\n\n@torch.compile\ndef f(x):\n    return x * x.sum().item()\n"
+    )
+    (tmp_path / "adapters").mkdir()
+    (tmp_path / "adapters" / "torch.py").write_text("def compile(function):\n    return None\n")
+    assert [one.line for one in check([tmp_path]).findings] == [6]
+
+
 def test_cells_of_a_notebook_have_numbers(tmp_path):
     cells = [
         {"cell_type": "markdown", "source": "text"},
