@@ -164,9 +164,8 @@ class _Tracer:
             return None
         if node.target is _WITH_EFFECTS:
             return self._with_effects(node)
-        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace not in (
-            "aten",
-            "prims",
+        if not isinstance(node.target, torch._ops.OpOverload) or (
+            node.target.namespace not in ("aten", "prims") and extern_reason(node) is None
         ):
             raise _refuse(node, _shown(node), "is no ATen operator")
         tensors = tensors_in(result)

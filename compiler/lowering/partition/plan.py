@@ -21,7 +21,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.lowering.cost import kind_of
-from fullgraph.compiler.lowering.prims import canonical_kind, extern_reason
+from fullgraph.compiler.lowering.prims import ExternReason, canonical_kind, extern_reason
 from fullgraph.compiler.private import (
     example_of,
     hint_of_symbol,
@@ -56,6 +56,7 @@ _REPEATED: dict[Policy, frozenset[Repeat]] = {
     "min_cut": frozenset({"free", "cheap"}),
     "recompute_all": frozenset({"free", "cheap", "costly"}),
 }
+_NEVER: tuple[ExternReason, ...] = ("random numbers", "data-dependent size", "custom operator")
 _RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
@@ -131,7 +132,7 @@ def _cost_to_repeat(node: Node) -> Repeat:
         return "never"
     reason, kind = extern_reason(node), canonical_kind(node.target)
     is_tied = is_random_op(node.target) or is_mutating_op(node.target) or is_collective(node.target)
-    if is_tied or reason in ("random numbers", "data-dependent size") or kind == "assertion":
+    if is_tied or reason in _NEVER or kind == "assertion":
         return "never"
     if node.meta.get("recompute") is CheckpointPolicy.MUST_SAVE:
         return "never"

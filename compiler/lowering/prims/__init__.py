@@ -7,7 +7,7 @@ from fullgraph.compiler.lowering.prims.canonical import (
     canonical_operators,
     words,
 )
-from fullgraph.compiler.lowering.prims.extern import extern_operators, extern_reason
+from fullgraph.compiler.lowering.prims.extern import ExternReason, extern_operators, extern_reason
 from fullgraph.compiler.lowering.prims.lower import (
     decompositions,
     lower_to_canonical,
@@ -19,6 +19,7 @@ from fullgraph.compiler.lowering.prims.report import TierReport, report
 __all__ = [
     "BESSEL_FUNCTIONS",
     "POLYNOMIALS",
+    "ExternReason",
     "TierReport",
     "broken_rules",
     "canonical_kind",

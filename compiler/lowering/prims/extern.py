@@ -1,4 +1,4 @@
-"""Closed list of the operators that lowering calls through ATen, each with its reason."""
+"""Closed list of the operators that lowering calls, as extern operators, each with its reason."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ ExternReason = Literal[
     "data-dependent size",
     "scatter with conflicts",
     "random numbers",
+    "custom operator",
 ]
 """Why a generated kernel does not compute an operator.
 
@@ -32,8 +33,11 @@ ExternReason = Literal[
 - "data-dependent size": the number of elements is only known when the operator has run
 - "scatter with conflicts": several elements are added to one, in an order that eager chooses
 - "random numbers": the result must come from eager's random stream
+- "custom operator": one of `torch.library`, whose code the compiler does not see
 """
 
+_NAMESPACES = frozenset({"c10d", "debugprims", "inductor", "mkldnn", "prim", "prims", "rngprims"})
+"""Namespaces of torch, beside "aten" and those that begin with an underscore."""
 _EXTERN: Mapping[ExternReason, str] = {
     "matrix product": """
         mm addmm bmm baddbmm addmv mv dot vdot addbmm _int_mm _scaled_mm _grouped_mm
@@ -118,10 +122,14 @@ def extern_operators() -> Mapping[str, ExternReason]:
 def extern_reason(node: torch.fx.Node) -> ExternReason | None:
     """Return why a node calls an extern operator; None if it does not.
 
-    `index_put` is extern only if it accumulates or takes a mask, and `index` if it takes a mask.
+    `index_put` is extern only if it accumulates or takes a mask, and `index` if it takes a mask. A
+    custom operator is extern if it changes none of its arguments.
     """
-    if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
+    if not isinstance(node.target, torch._ops.OpOverload):
         return None
+    if node.target.namespace != "aten":
+        is_torch = node.target.namespace.startswith("_") or node.target.namespace in _NAMESPACES
+        return None if is_torch or node.target._schema.is_mutable else "custom operator"
     name = str(node.target).removeprefix("aten.")
     if name == "index_put.default":
         accumulates = node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate")

@@ -263,3 +263,28 @@ def test_inputs_without_plain_memory() -> None:
     negative = torch.complex(torch.ones(3), torch.ones(3)).conj().imag
     with pytest.raises(Exception, match="negative bit"):
         compiled(negative)
+
+
+def test_a_custom_operator_is_called_as_it_is():
+    @torch.library.custom_op("fullgraph_loops::sine", mutates_args=())
+    def sine(x: torch.Tensor, factor: int) -> torch.Tensor:
+        return x.sin() * factor
+
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0].cos() * 3, None
+
+    sine.register_fake(lambda x, factor: torch.empty_like(x))
+    sine.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0])
+    )
+
+    def f(x):
+        return (sine(x * 2, 3) + x).relu()
+
+    x = torch.randn(4, 5)
+    runs = []
+    for one in (f, torch.compile(f, backend="loops", fullgraph=True)):
+        leaf = x.clone().requires_grad_()
+        one(leaf).sum().backward()
+        runs.append((one(leaf), leaf.grad))
+    torch.testing.assert_close(*runs)
