@@ -24,39 +24,58 @@ def eager_and(
     document: Document, test: cst.BaseExpression, last: bool = False
 ) -> cst.BaseExpression:
     """Return `not torch.compiler.is_compiling() and test`; with `last`, that comes after `test`."""
-    operands = _operands_of_and(test)
+    return _join_condition(eager_condition(document), cst.And, test, last)
+
+
+def _join_condition(
+    guard: str, kind: type[cst.BaseBooleanOp], test: cst.BaseExpression, last: bool = False
+) -> cst.BaseExpression:
+    """Return `guard and test`, or `guard or test`; with `last`, the guard comes after `test`."""
+    operands = _operands_of(test, kind)
     names = [f"{{p{number}}}" for number, _ in enumerate(operands)]
-    names.insert(len(names) if last else 0, eager_condition(document))
+    names.insert(len(names) if last else 0, guard)
     parts = {f"p{number}": one for number, one in enumerate(operands)}
-    return build_expression(" and ".join(names), **parts)
+    return build_expression((" and " if kind is cst.And else " or ").join(names), **parts)
 
 
-def _operands_of_and(test: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the operands of `a and b and c`; `test` alone if it is anything else."""
-    is_and = isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And)
-    if not is_and or test.lpar:
+def _operands_of(
+    test: cst.BaseExpression, kind: type[cst.BaseBooleanOp]
+) -> list[cst.BaseExpression]:
+    """Return the operands of `a and b and c`, or of `or`; `test` alone if it is anything else."""
+    if not isinstance(test, cst.BooleanOperation) or test.lpar:
         return [test]
-    assert isinstance(test, cst.BooleanOperation)
-    return [*_operands_of_and(test.left), *_operands_of_and(test.right)]
+    if not isinstance(test.operator, kind):
+        return [test]
+    return [*_operands_of(test.left, kind), *_operands_of(test.right, kind)]
 
 
 def decide_compiled(
-    document: Document, operand: cst.BaseExpression, path: Sequence[cst.CSTNode], value: bool
+    document: Document,
+    operand: cst.BaseExpression,
+    path: Sequence[cst.BooleanOperation | cst.UnaryOperation],
+    value: bool,
 ) -> dict[cst.CSTNode, cst.CSTNode]:
     """Return the edit by which compiled code takes `operand`, part of a condition, to be `value`.
 
     `torch.compiler.is_compiling() or t` for true, `not torch.compiler.is_compiling() and t` for
-    false. `path` holds the `and`, `or` and `not` around the operand, innermost first; `not t` is
-    one operand.
+    false. `path` holds the `and`, `or` and `not` around the operand, innermost first. What the
+    operand decides by itself goes with it: `a or t` if `t` is true.
     """
     outer = list(path)
-    while outer and isinstance(outer[0], cst.UnaryOperation):
-        operand, value = cst.ensure_type(outer.pop(0), cst.UnaryOperation), not value
-    guard = f"{compiling_condition(document)} or" if value else f"{eager_condition(document)} and"
-    joined = build_expression(f"({guard} {{t}})", t=operand)
-    around = outer[0].operator if outer and isinstance(outer[0], cst.BooleanOperation) else None
-    if around is None or isinstance(around, cst.Or if value else cst.And):
-        joined = joined.with_changes(lpar=(), rpar=())
+    while outer:
+        around = outer[0]
+        if isinstance(around, cst.BooleanOperation):
+            if isinstance(around.operator, cst.Or) is not value:
+                break
+        else:
+            value = not value
+        operand = outer.pop(0)
+    if value:
+        joined = _join_condition(compiling_condition(document), cst.Or, operand)
+    else:
+        joined = _join_condition(eager_condition(document), cst.And, operand)
+    if outer:
+        joined = joined.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     return {operand: joined}
 
 

@@ -30,8 +30,8 @@ def test_an_address_that_is_returned_is_refused():
         ),
         (
             "    if r is None and not x.untyped_storage().nbytes() < 4:\n        x = 2 * x\n",
-            "    if r is None and not "
-            f"({EAGER} and x.untyped_storage().nbytes() < 4):\n        x = 2 * x\n",
+            "    if r is None and (torch.compiler.is_compiling() or "
+            "not x.untyped_storage().nbytes() < 4):\n        x = 2 * x\n",
         ),
         (
             "    assert x.data_ptr() != 0\n",
