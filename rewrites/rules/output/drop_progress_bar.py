@@ -1,4 +1,4 @@
-"""A progress bar is a side effect that no graph has: its iterable alone stays.
+"""A progress bar is a side effect that no graph has: compiled code takes its iterable alone.
 
 Before:
 
@@ -12,13 +12,16 @@ Before:
 
 After:
 
-    for i in range(self.steps):
+    for i in (
+        range(self.steps) if torch.compiler.is_compiling() else trange(self.steps, leave=False)
+    ):
         x = self.step(x, i)
 
     for block in blocks:
         x = block(x)
 
-Always unsafe: no progress is shown, in eager neither. Show it around the compiled call.
+Always unsafe: no progress is shown when compiled, and where the bar has a name, in eager neither.
+Show it around the compiled call.
 
 Refuses: bars of which more is used than what they show, and arguments that are unpacked.
 """
@@ -40,6 +43,7 @@ from fullgraph.rewrites.source import (
     inline_block,
     replace_nodes,
 )
+from fullgraph.rewrites.transforms.eager_only import compiling_condition
 
 _BAR = re.compile(
     r"tqdm\.(\w+\.)*(tqdm|trange|tqdm_notebook|tnrange)|rich\.progress\.track|tqdm\.(\w+\.)*std\.tqdm"
@@ -61,9 +65,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(str(error))
     return Rewrite(
         edits,
-        "The loop runs over the same elements without a progress bar.",
+        "Compiled code runs over the same elements without a progress bar.",
         Applicability.UNSAFE,
         ("no progress is shown",),
+        imports=() if call not in edits else ("torch",),
     )
 
 
@@ -139,7 +144,8 @@ def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
         return {document.statement(parent): cst.RemoveFromParent(), **uses}
     if iterable is None:
         raise NotApplicable("it has no iterable")
-    return {call: iterable}
+    text = f"{{values}} if {compiling_condition(document)} else {{bar}}"
+    return {call: build_expression(text, values=iterable, bar=call)}
 
 
 def _iterable_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:
