@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import os
+import re
 import runpy
 import textwrap
 from collections.abc import Mapping
@@ -125,19 +126,25 @@ def test_str_and_print_give_the_text_and_repr_is_short(
 # Script, command line and notebook.
 
 
+def edits_by_cause(explanation: Any) -> Any:
+    """Return the causes with their edits; the name of an operator's module is left out."""
+    text = json.dumps(causes(explanation), sort_keys=True)
+    return json.loads(re.sub(r"\w+(?=(::|\.)report_)", "module", text))
+
+
 def test_the_suspects_get_the_same_edits_everywhere(
     outputs: dict[str, list[Any]], tmp_path: Path
 ) -> None:
     script = tmp_path / "script.py"
     begin = SUSPECTS.read_text()
     script.write_text(f"{begin}\n\nif __name__ == '__main__':\n{textwrap.indent(EXPLAIN, ' ')}")
-    expected = causes(command("explain", f"{SUSPECTS}:build", "--json"))
+    expected = edits_by_cause(command("explain", f"{SUSPECTS}:build", "--json"))
     assert [cause[1] for cause in expected] == ["scalar extraction", "print / logging"]
     assert all(cause[-1] for cause in expected)
-    assert causes(of_script(script)) == expected
-    assert causes(shown(outputs["json of file"])) == expected
+    assert edits_by_cause(of_script(script)) == expected
+    assert edits_by_cause(shown(outputs["json of file"])) == expected
     first = SUSPECTS.read_text().splitlines().index("class Net(nn.Module):")
-    assert causes(shown(outputs["json of class"]), above=first) == expected
+    assert edits_by_cause(shown(outputs["json of class"]), above=first) == expected
 
 
 def test_fix_makes_the_same_edits_of_a_cell_and_a_file(
