@@ -30,8 +30,6 @@ next to tensors that are not of a floating dtype; `int()` of floating-point numb
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
@@ -66,8 +64,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             edits = numbers.edits()
         except NotApplicable as escape:
             return Refusal(str(escape))
-        made = rewrite_assuming(edits, _WHY, numbers.assumes, numbers.tests)
-        return replace(made, has_shortcut=numbers.has_shortcut)
+        return rewrite_assuming(
+            edits, _WHY, numbers.assumes, numbers.tests, has_shortcut=numbers.has_shortcut
+        )
     return None
 
 

@@ -34,8 +34,6 @@ else`; and variables of loops over anything but a `range` that are used after th
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
@@ -58,8 +56,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         edits = masking.edits()
     except NotApplicable as escape:
         return Refusal(str(escape))
-    made = rewrite_assuming(edits, _WHY, masking.assumes, [node.test])
-    return replace(made, has_shortcut=True)
+    return rewrite_assuming(edits, _WHY, masking.assumes, [node.test], has_shortcut=True)
 
 
 def _leaves_loop(site: Site, node: cst.If) -> bool:

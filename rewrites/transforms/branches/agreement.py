@@ -134,12 +134,13 @@ def rewrite_assuming(
     tests: Iterable[cst.BaseExpression] = (),
     *,
     numbers: bool = True,
+    has_shortcut: bool = False,
 ) -> Rewrite:
     """Return a rewrite that imports torch; it is unsafe if there are any assumptions.
 
     `why` explains the rewrite to the user, and `assumes` are the assumptions. `tests` are the
     conditions that the rewrite replaces: the proof has to reach both branches of each. `numbers` is
-    False if callers cannot see that a number became a tensor.
+    False if callers cannot see that a number became a tensor. `has_shortcut`: see `Rewrite`.
     """
     clauses = tuple(assumes)
     return Rewrite(
@@ -150,6 +151,7 @@ def rewrite_assuming(
         ("torch",),
         tuple(tests),
         numbers=numbers and any(clause.startswith(_NUMBER) for clause in clauses),
+        has_shortcut=has_shortcut,
     )
 
 

@@ -238,6 +238,34 @@ def _fill_in_values(
     return replace_nodes(value, edits, lambda node: not edits.keys().isdisjoint(walk(node)))
 
 
+def make_assignments(values: dict[str, cst.BaseExpression]) -> list[cst.BaseStatement]:
+    """Return the assignment of each value to the name that is its key.
+
+    One statement `a, b = b, a` if a value depends on a name assigned before it. Raises
+    NotApplicable if such a value would also have to be appended to a list or stored in a dict.
+    """
+    if RETURN in values:
+        return [build_statement("return {v}", v=values[RETURN])]
+    changed = [key for key, value in values.items() if dotted_name(value) != key]
+    tangled = any(
+        changed[i] in names_read(values[later])
+        for i in range(len(changed))
+        for later in changed[i + 1 :]
+    )
+    if tangled and any(key.endswith((APPEND, ITEM)) for key in changed):
+        raise NotApplicable("what it adds depends on what it assigns")
+    if tangled:
+        parts = {f"v{i}": values[key] for i, key in enumerate(changed)}
+        right = ", ".join(f"{{{part}}}" for part in parts)
+        return [build_statement(f"{', '.join(changed)} = {right}", **parts)]
+    return [
+        build_statement(f"{key.removesuffix(APPEND)}.append({{v}})", v=values[key])
+        if key.endswith(APPEND)
+        else build_statement("{k} = {v}", k=key, v=values[key])
+        for key in changed
+    ]
+
+
 def _first_line(site: Site, node: cst.CSTNode) -> str:
     return site.document.code(node).partition("\n")[0]
 

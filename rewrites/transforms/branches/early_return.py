@@ -27,7 +27,6 @@ from fullgraph.rewrites.transforms.branches.own_tensors import parts_evaluated
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.shortcut import is_work, leave_in_eager
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
-from fullgraph.rewrites.transforms.eager_only import eager_and
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
@@ -123,13 +122,15 @@ def select_return(
     if condition.guard is not None:
         found = _rewrite_guarded(node, condition, after, value, choice.uses, lines)
         if saves:
-            leave = node.with_changes(test=eager_and(site.document, node.test))
+            leave = leave_in_eager(site.document, node.test, node.body)
+            leave = leave.with_changes(leading_lines=node.leading_lines)
             later = cst.ensure_type(found[node], cst.If).with_changes(leading_lines=())
             found[node] = cst.FlattenSentinel([leave, later])
         return found
     plain = isinstance(choice.test, cst.Name) and choice.test.value not in changed
     if saves:
-        lines = [leave_in_eager(site, condition, choice.test, node.body), *lines]
+        leave = leave_in_eager(site.document, condition.truth_of(choice.test), node.body)
+        lines = [leave, *lines]
     if not plain and (choice.uses > 1 or after.statements or saves):
         name = site.document.unused_local(node, "condition")
         names[choice.test] = cst.Name(name)

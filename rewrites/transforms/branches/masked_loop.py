@@ -37,7 +37,7 @@ from fullgraph.rewrites.transforms.branches.in_place import conditional_statemen
 from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
 from fullgraph.rewrites.transforms.branches.scalars import arithmetic_in_graph
-from fullgraph.rewrites.transforms.eager_only import eager_condition
+from fullgraph.rewrites.transforms.branches.shortcut import leave_in_eager
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
@@ -126,8 +126,8 @@ class MaskedLoop:
         They set the flag `done` if `test` is true, and mask what the `if` does before the exit.
         """
         *first, _ = split_statements(self.node.body)
-        guard = build_expression(f"{eager_condition(self.site.document)} and {done}")
-        leave = cst.If(guard, cst.IndentedBlock([build_statement("break")]))
+        body = cst.IndentedBlock([build_statement("break")])
+        leave = leave_in_eager(self.site.document, cst.Name(done), body)
         if not first:
             return [build_statement(f"{done} = {done} | {{t}}", t=test), leave]
         leaving = self.site.document.unused_local(self.site.node, "leaving")

@@ -34,6 +34,10 @@ class Predicate:
     disjunction: bool = False
     """Whether the guard alone suffices ("or")."""
 
+    def truth_of(self, test: cst.BaseExpression) -> cst.BaseExpression:
+        """Return `test`, which stands for the tensor, or `not test` if the condition is negated."""
+        return cst.UnaryOperation(cst.Not(), test) if self.negated else test
+
 
 @dataclass(frozen=True)
 class Condition:

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 import libcst as cst
 
 from fullgraph.rewrites.analysis import LAYERS_WITHOUT_PARAMETERS, Site, class_of, walk
-from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.source import Document, build_expression
 from fullgraph.rewrites.transforms.branches.branches import Branches
-from fullgraph.rewrites.transforms.branches.predicate import Predicate
-from fullgraph.rewrites.transforms.eager_only import compiling_condition, eager_condition
+from fullgraph.rewrites.transforms.eager_only import compiling_condition, eager_and
 
 
 def is_work(site: Site, statements: Iterable[cst.CSTNode]) -> bool:
@@ -34,31 +33,22 @@ def saves_work(site: Site, branches: Branches) -> bool:
 
 
 def skip_in_eager(
-    site: Site,
-    condition: Predicate,
+    document: Document,
     test: cst.BaseExpression,
     branches: Branches,
     lines: Sequence[cst.BaseStatement],
 ) -> list[cst.BaseStatement]:
     """Return `lines`, which do nothing where the work was skipped, so that eager code skips them.
 
-    `test` is the tensor of the condition. An `if` that holds the work becomes
-    `if torch.compiler.is_compiling() or t:`; what an exit skips comes after `leave_in_eager`.
+    `test` is the condition. An `if` that holds the work becomes
+    `if torch.compiler.is_compiling() or test:`; what an exit skips comes after `leave_in_eager`.
     """
     if not branches.one:
-        body = (branches.inner or branches.node).body
-        return [leave_in_eager(site, condition, test, body), *lines]
-    text = f"{compiling_condition(site.document)} or {_truth(condition)}"
-    return [cst.If(build_expression(text, t=test), cst.IndentedBlock(lines))]
+        return [leave_in_eager(document, test, (branches.inner or branches.node).body), *lines]
+    guard = build_expression(f"{compiling_condition(document)} or {{t}}", t=test)
+    return [cst.If(guard, cst.IndentedBlock(lines))]
 
 
-def leave_in_eager(
-    site: Site, condition: Predicate, test: cst.BaseExpression, body: cst.BaseSuite
-) -> cst.If:
-    """Return `if not torch.compiler.is_compiling() and t:` with `body`, which leaves early."""
-    text = f"{eager_condition(site.document)} and {_truth(condition)}"
-    return cst.If(build_expression(text, t=test), body)
-
-
-def _truth(condition: Predicate) -> str:
-    return "not {t}" if condition.negated else "{t}"
+def leave_in_eager(document: Document, test: cst.BaseExpression, body: cst.BaseSuite) -> cst.If:
+    """Return `if not torch.compiler.is_compiling() and test:` with `body`, which leaves early."""
+    return cst.If(eager_and(document, test), body)

@@ -34,6 +34,7 @@ from fullgraph.rewrites.transforms.branches.assignments import (
     ITEM,
     RETURN,
     BranchValues,
+    make_assignments,
     values_assigned,
 )
 from fullgraph.rewrites.transforms.branches.block_lines import Lines, guard_with
@@ -236,7 +237,7 @@ class WhereWriter:
         choice = self.choice(condition)
         merged = self._merge_values(branches, choice, one, other)
         self.tests.append(branches.test)
-        lines = [*merged.local_lines, *_make_assignments(merged.values)]
+        lines = [*merged.local_lines, *make_assignments(merged.values)]
         return self._hoist_condition(choice, branches, condition, lines)
 
     def _merge_updates(self, branches: Branches, condition: Predicate) -> Lines:
@@ -271,7 +272,8 @@ class WhereWriter:
         it skipped work.
         """
         if saves := saves_work(self.site, branches):
-            lines = skip_in_eager(self.site, condition, choice.test, branches, lines)
+            truth = condition.truth_of(choice.test)
+            lines = skip_in_eager(self.site.document, truth, branches, lines)
             self.has_shortcut = True
         named = isinstance(choice.test, cst.Name) and not changes
         several = len(lines) > 1 or any(isinstance(line, cst.If) for line in lines)
@@ -369,34 +371,6 @@ def _shared_names(test: cst.CSTNode, one: BranchValues, other: BranchValues) -> 
     used = [names_read(*when.local_lines, *when.values.values()) for when in (one, other)]
     both = (names[0] & (names[1] | used[1])) | (names[1] & used[0])
     return frozenset(both | ((names[0] | names[1]) & names_read(test)))
-
-
-def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:
-    """Return the assignment of each value to the name that is its key.
-
-    One statement `a, b = b, a` if a value depends on a name assigned before it. Raises
-    NotApplicable if such a value would also have to be appended to a list or stored in a dict.
-    """
-    if RETURN in values:
-        return [build_statement("return {v}", v=values[RETURN])]
-    changed = [key for key, value in values.items() if dotted_name(value) != key]
-    tangled = any(
-        changed[i] in names_read(values[later])
-        for i in range(len(changed))
-        for later in changed[i + 1 :]
-    )
-    if tangled and any(key.endswith((APPEND, ITEM)) for key in changed):
-        raise NotApplicable("what it adds depends on what it assigns")
-    if tangled:
-        parts = {f"v{i}": values[key] for i, key in enumerate(changed)}
-        right = ", ".join(f"{{{part}}}" for part in parts)
-        return [build_statement(f"{', '.join(changed)} = {right}", **parts)]
-    return [
-        build_statement(f"{key.removesuffix(APPEND)}.append({{v}})", v=values[key])
-        if key.endswith(APPEND)
-        else build_statement("{k} = {v}", k=key, v=values[key])
-        for key in changed
-    ]
 
 
 def order_branches(condition: Predicate, one: Branch, other: Branch) -> tuple[Branch, Branch]:

@@ -60,9 +60,11 @@ def rewrite_conditional(
         made |= writer.elsewhere
         if writer.output:
             writer.assumes["nobody needs this output from the compiled program"] = None
-        rewrite = rewrite_assuming(made, why, writer.assumes, writer.tests)
+        rewrite = rewrite_assuming(
+            made, why, writer.assumes, writer.tests, has_shortcut=writer.has_shortcut
+        )
         exempts = frozenset({"text", "records"} if writer.output else ())
-        return replace(rewrite, exempts=rewrite.exempts | exempts, has_shortcut=writer.has_shortcut)
+        return replace(rewrite, exempts=rewrite.exempts | exempts)
     return rewrite_assuming(made, why, writer.assumes, [node.test], numbers=False)
 
 
