@@ -29,12 +29,13 @@ Before:
 After:
 
     ptr = self.queue_ptr.reshape(()).clone()
-    self.queue[:, ptr + torch.arange(n, device=self.queue.device)] = keys.T
+    self.queue[:, ptr + torch.arange(n, device=self.queue.device)] = keys.T.to(self.queue.dtype)
     low, high = bounds.unbind()
 
 A tensor that is an index gets a dimension, because indexing would make a number of it: `table[i]`
-becomes `table[i[None]][0]`. Functions of numbers in `math` and NumPy become methods. The first n
-elements that are only added up are all elements, with zeros from n on; `x.roll(n, 0)` selects with
+becomes `table[i[None]][0]`, and what is assigned to it is converted to its dtype, as before.
+Functions of numbers in `math` and NumPy become methods. The first n elements that are only added up
+are all elements, with zeros from n on; `x.roll(n, 0)` selects with
 `(torch.arange(len(x)) - n) % len(x)`, and `x.clamp(0, t)` with a tensor `t` is
 `x.clamp(min=0).clamp(max=t)`. `torch.fake_quantize_per_tensor_affine` takes scale and zero point as
 tensors. A slice that is assigned becomes a mask: `x[i, n:] = 0` is

@@ -48,6 +48,10 @@ class Edits:
         """
         if number.may_be_plain:
             raise NotApplicable("a plain number may stand there too")
+        self.append(node, suffix)
+
+    def append(self, node: cst.BaseExpression, suffix: str) -> None:
+        """Append a call such as `.clone()` to the expression `node`, once."""
         known = self.texts.get(node, EditText())
         if not known.suffix.endswith(suffix):
             self.texts[node] = replace(known, suffix=known.suffix + suffix)

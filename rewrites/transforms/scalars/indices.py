@@ -37,7 +37,10 @@ def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> N
         value = _assigned_value(uses, parent)
         if len(subscript.slice) > 1 and (value is None or uses.kind(value) is None):
             raise NotApplicable("what is assigned would need another dimension")
+        _convert_assigned(uses, subscript)
         return
+    if isinstance(parent, cst.Element) and _is_target(uses, parent):
+        raise NotApplicable("it is assigned together with others")
     if isinstance(parent, cst.Attribute) and _is_in_place(parent):
         raise NotApplicable("what it selects is changed in place")
     function = uses.document.function(subscript)
@@ -61,6 +64,37 @@ def _assigned_value(
     """
     statement = parent if isinstance(parent, cst.AugAssign) else uses.document.parent(parent)
     return statement.value if isinstance(statement, cst.Assign | cst.AugAssign) else None
+
+
+def _is_target(uses: UseEdits, node: cst.CSTNode) -> bool:
+    """Return whether a node is part of the target of an assignment or a loop."""
+    for one in uses.document.ancestors(node):
+        if isinstance(one, cst.Element | cst.Tuple | cst.List):
+            node = one
+        else:
+            break
+    return isinstance(one, cst.AssignTarget) or (isinstance(one, cst.For) and one.target is node)
+
+
+def _convert_assigned(uses: UseEdits, subscript: cst.Subscript) -> None:
+    """Convert a tensor that is assigned to `x[n]`, now that `n` is a tensor, to the dtype of `x`."""
+    parent = uses.document.parent(subscript)
+    value = _assigned_value(uses, parent) if isinstance(parent, cst.AssignTarget) else None
+    if value is not None and (uses.is_tensor(value) or value in uses.tensors):
+        uses.convert_assigned(subscript, value)
+
+
+def has_tensor_index(uses: UseEdits, subscript: cst.Subscript) -> bool:
+    """Return whether a tensor is among the indices of a subscript, or becomes one."""
+    for element in subscript.slice:
+        if isinstance(element.slice, cst.Index):
+            index = element.slice.value
+            plain = m.matches(index, m.Name("None") | m.Ellipsis()) or uses.kind(index) is not None
+            if not plain or index in uses.tensors:
+                return True
+        elif element.slice in uses.others:
+            return True
+    return False
 
 
 def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
@@ -95,6 +129,7 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
         x=subscript.value,
     )
     uses.others[piece] = cst.Index(value=new)
+    _convert_assigned(uses, subscript)
     uses.imports.append("torch")
     uses.assume(INSIDE)
 

@@ -20,6 +20,7 @@ from fullgraph.rewrites.analysis import (
     infer,
     walk,
 )
+from fullgraph.rewrites.transforms.scalars.dtypes import have_same_dtype
 from fullgraph.rewrites.transforms.scalars.edits import Edits
 from fullgraph.rewrites.transforms.scalars.scalar import HALF, NARROW, Number, promoted_dtype
 
@@ -37,6 +38,8 @@ class UseEdits(Edits):
         self.assumes: dict[str, None] = {}
         """Clauses that the edits assume, in order."""
         self.visited: set[cst.CSTNode] = set()
+        self.tensors: set[cst.CSTNode] = set()
+        """Expressions that were numbers and become tensors."""
         self.decides = False
         """Whether a branch depends on the number, and now on the tensor."""
         self.selects = False
@@ -101,6 +104,15 @@ class UseEdits(Edits):
         double = any(tensor.dtype == "float64" for tensor in tensors)
         if number.is_computed and double and number.dtype is not torch.float64:
             self.assume(PRECISE)
+
+    def convert_assigned(self, subscript: cst.Subscript, value: cst.BaseExpression) -> None:
+        """Append `.to(x.dtype)` to the tensor `value` in `x[index] = value`, unless `x` has its dtype.
+
+        A slice and an int convert what is assigned to them, as numbers are; a tensor that is an
+        index raises.
+        """
+        if not have_same_dtype(self.site, subscript.value, value):
+            self.append(value, f".to({self.document.code(subscript.value)}.dtype)")
 
     def clone_if_shared(self, node: cst.BaseExpression, number: Number) -> None:
         """Clone the tensor at `node` if it shares memory or a `+=` may change it in place."""

@@ -13,7 +13,7 @@ from fullgraph.rewrites.transforms.scalars import calls, containers, indices
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED
 from fullgraph.rewrites.transforms.scalars.scalar import LOOPS, Number, arithmetic_result
 from fullgraph.rewrites.transforms.scalars.signs import Sign, is_nonzero, sign_of
-from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
+from fullgraph.rewrites.transforms.scalars.use_edits import PRECISE, UseEdits
 
 _DIVIDES = "nothing is divided by zero, which would raise for numbers"
 _ARITHMETIC = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.FloorDivide | cst.Modulo
@@ -27,6 +27,7 @@ class Uses(UseEdits):
     def propagate(self, node: cst.BaseExpression, number: Number) -> None:
         """Replace the number at `node` by a tensor, and edit its uses. Raises NotApplicable."""
         parent = self.document.parent(node)
+        self.tensors.add(node)
         match parent:
             case cst.BinaryOperation():
                 self._propagate_to_operation(parent, node, number)
@@ -133,13 +134,27 @@ class Uses(UseEdits):
                 case cst.Name() as name:
                     self.clone_if_shared(node, number)
                     self.propagate_to_name(name, replace(number, owns_memory=True))
-                case cst.Subscript(value=base) if self.is_tensor(base):
-                    pass
+                case cst.Subscript(value=base) as subscript if self.is_tensor(base):
+                    self._propagate_to_element(subscript, node, number)
                 case cst.Attribute() | cst.Subscript():
                     self.clone_if_shared(node, number)
                     self.assume_reader_accepts_tensor(KEPT)
                 case _:
                     raise NotApplicable("it is taken apart")
+
+    def _propagate_to_element(
+        self, subscript: cst.Subscript, node: cst.BaseExpression, number: Number
+    ) -> None:
+        """Convert a tensor that `x[mask] = n` assigns, as the number was. Raises NotApplicable."""
+        if not indices.has_tensor_index(self, subscript):
+            return
+        dtypes = self.dtypes(subscript.value)
+        if number.is_computed and "float64" in dtypes and number.dtype is not torch.float64:
+            self.assume(PRECISE)
+        if not number.may_be_plain:
+            self.convert_assigned(subscript, node)
+        elif dtypes != {str(number.dtype).removeprefix("torch.")}:
+            raise NotApplicable("a plain number may stand there too")
 
     def _propagate_to_augmented(
         self, parent: cst.AugAssign, node: cst.BaseExpression, number: Number

@@ -206,7 +206,10 @@ QUEUE = f"""{HEAD}class Model(torch.nn.Module):
 def test_the_pointer_of_a_queue():
     outcome = rewritten(QUEUE, torch.randn(4, 3))
     assert "ptr = self.queue_ptr.reshape(()).clone()\n" in outcome.source, outcome.refusals
-    assert "[:, ptr + torch.arange(n, device=self.queue.device)] = keys.T" in outcome.source
+    assert (
+        "ptr + torch.arange(n, device=self.queue.device)] = keys.T.to(self.queue.dtype)"
+        in outcome.source
+    )
     assert "# replace the keys at ptr\n" in outcome.source
     assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check()
@@ -360,6 +363,31 @@ def test_slices_that_are_assigned_become_masks():
     for outcome, (_, after) in zip(outcomes, FILLS, strict=True):
         assert outcome.source == f"{HEAD}def f(x, i):\n    x = x.clone()\n    {after}\n"
         outcome.check((TABLE, INDEX + 1), (TABLE, INDEX * 9))
+
+
+ASSIGNED = [
+    ("x[i[0]] = y", "x[i[0][None]] = y.to(x.dtype)"),
+    ("x[i[0]] = x[1].clone()", "x[i[0][None]] = x[1].clone()"),
+    ("x[i[0]] = torch.zeros_like(x)[1]", "x[i[0][None]] = torch.zeros_like(x)[1]"),
+    ("x[x > 1] = y.sum().item() / 3", "x[x > 1] = (y.sum().detach() / 3).to(x.dtype)"),
+    ("x[x > 1] = x.max().item()", "x[x > 1] = x.max().detach()"),
+    ("x[0] = y.sum().item()", "x[0] = y.sum().detach()"),
+    (
+        "n = i[0].item()\n    x[:, n : n + 2] = y[:2]",
+        "n = i[0].clone()\n    x[:, n + torch.arange(2, device=x.device)] = y[:2].to(x.dtype)",
+    ),
+]
+
+
+def test_what_is_assigned_keeps_being_converted():
+    body = "{}\n    return x\n"
+    sources = [f"{HEAD}def f(x, y, i):\n    x = x.clone()\n    {body}" for _ in ASSIGNED]
+    sources = [one.format(before) for one, (before, _) in zip(sources, ASSIGNED, strict=True)]
+    inputs = TABLE.double(), torch.arange(7.0), INDEX
+    outcomes = rewritten_together(sources, [inputs] * len(sources))
+    for outcome, source, (_, after) in zip(outcomes, sources, ASSIGNED, strict=True):
+        assert outcome.source.endswith(body.format(after)), source
+        outcome.check()
 
 
 def test_a_length_may_not_be_negative():
