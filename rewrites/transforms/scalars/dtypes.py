@@ -56,12 +56,12 @@ def _dtype_origin(site: Site, node: cst.CSTNode, depth: int) -> Hashable:
         case cst.Attribute(attr=cst.Name(value=name)) if name in _VIEWS:
             return _dtype_origin(site, node.value, depth - 1)
         case cst.Attribute():
-            path, function = dotted_name(node), site.document.function(node)
-            bound = (one for one in walk(function or node) if dotted_name(one) == path)
-            targets = [
-                isinstance(site.document.parents.get(one), cst.AssignTarget) for one in bound
+            path, document = dotted_name(node), site.document
+            same = [
+                one for one in walk(document.function(node) or node) if dotted_name(one) == path
             ]
-            return path if path and not any(targets) else None
+            is_bound = any(isinstance(document.parents.get(one), cst.AssignTarget) for one in same)
+            return None if is_bound else path or None
         case cst.Call() | cst.BinaryOperation() | cst.UnaryOperation():
             return _origin_of_operation(site, node, depth - 1)
     return None

@@ -67,17 +67,14 @@ def _assigned_value(
 
 
 def _is_target(uses: UseEdits, node: cst.CSTNode) -> bool:
-    """Return whether a node is part of the target of an assignment or a loop."""
-    for one in uses.document.ancestors(node):
-        if isinstance(one, cst.Element | cst.Tuple | cst.List):
-            node = one
-        else:
-            break
-    return isinstance(one, cst.AssignTarget) or (isinstance(one, cst.For) and one.target is node)
+    """Return whether a node is part of the target of an assignment."""
+    packed = cst.Element | cst.Tuple | cst.List
+    around = next(one for one in uses.document.ancestors(node) if not isinstance(one, packed))
+    return isinstance(around, cst.AssignTarget)
 
 
 def _convert_assigned(uses: UseEdits, subscript: cst.Subscript) -> None:
-    """Convert a tensor that is assigned to `x[n]`, now that `n` is a tensor, to the dtype of `x`."""
+    """Convert a tensor that is assigned to `x[n]` to the dtype of `x`, as the int `n` did."""
     parent = uses.document.parent(subscript)
     value = _assigned_value(uses, parent) if isinstance(parent, cst.AssignTarget) else None
     if value is not None and (uses.is_tensor(value) or value in uses.tensors):

@@ -106,7 +106,7 @@ class UseEdits(Edits):
             self.assume(PRECISE)
 
     def convert_assigned(self, subscript: cst.Subscript, value: cst.BaseExpression) -> None:
-        """Append `.to(x.dtype)` to the tensor `value` in `x[index] = value`, unless `x` has its dtype.
+        """Append `.to(x.dtype)` to the tensor `value` of `x[index] = value`, if it may be needed.
 
         A slice and an int convert what is assigned to them, as numbers are; a tensor that is an
         index raises.
