@@ -16,7 +16,7 @@ After:
     assert ~torch.isnan(h).any(), "NaN"
     missing = torch.isnan(h).sum()
     if torch.compiler.is_compiling():
-        assert missing == 0, "`missing` NaN in `h`"
+        assert missing == 0, "... NaN in ..."
     elif missing:
         raise ValueError(f"{missing} NaN in {h}")
 
@@ -30,6 +30,8 @@ does more than raise.
 """
 
 from __future__ import annotations
+
+import re
 
 import libcst as cst
 import libcst.matchers as m
@@ -46,8 +48,8 @@ from fullgraph.rewrites.transforms.outline import (
     tensor_condition,
 )
 
-_LONGEST_FIELD = 40
-"""Most characters of the source of an f-string's field that a message keeps."""
+_OUTER_FIELD = re.compile(r"^\.\.\.: +|[:;,] +\.\.\.$")
+"""A field at the start or end of a message that a colon sets apart: ": ..."."""
 _ASSIGNMENT = m.SimpleStatementLine([m.Assign([m.AssignTarget(m.Name())])])
 _UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
 
@@ -159,32 +161,30 @@ def _assume_unused_exception(
 def _assertion_line(holds: cst.BaseExpression, message: str) -> cst.SimpleStatementLine:
     """Return the statement `assert holds, "message"`, which torch.compile keeps in the graph.
 
-    `holds` is an expression for a 0-d tensor: whether the assertion holds.
+    `holds` is an expression for a 0-d tensor: whether the assertion holds. The statement has no
+    message if `message` is "".
     """
-    line = build_statement("assert {holds}, {text}", holds=holds, text=string_literal(message))
+    if message:
+        line = build_statement("assert {holds}, {text}", holds=holds, text=string_literal(message))
+    else:
+        line = build_statement("assert {holds}", holds=holds)
     return cst.ensure_type(line, cst.SimpleStatementLine)
 
 
 def _constant_text(message: cst.BaseExpression | None) -> str:
-    """Return the text of an assertion's message: "NaN in `h`" for `f"NaN in {h}"`.
+    """Return what is constant in a message: "NaN in ..." for `f"{self}: NaN in {h}"`.
 
-    A field of an f-string becomes its source if that is short, and "..." otherwise. Any other
-    expression becomes "...". The text is "" if `message` is None: there is no message.
+    "..." stands for the fields of an f-string; those before the first and after the last colon are
+    left out. The text is "" if no word is constant, or `message` is None.
     """
     if isinstance(message, cst.FormattedString):
         parts = [
-            part.value if isinstance(part, cst.FormattedStringText) else _field_text(part)
+            part.value if isinstance(part, cst.FormattedStringText) else "..."
             for part in message.parts
         ]
-        return "".join(parts)
-    return "" if message is None else _string_value(message) or "..."
-
-
-def _field_text(field: cst.BaseFormattedStringContent) -> str:
-    """Return "`x.min()`" for `{x.min().item():.2f}`; "..." if it is long, or is `self`."""
-    value = cst.ensure_type(field, cst.FormattedStringExpression).expression
-    code = " ".join(cst.Module([]).code_for_node(value).split()).removesuffix(".item()")
-    return f"`{code}`" if len(code) <= _LONGEST_FIELD and code != "self" else "..."
+        text = _OUTER_FIELD.sub("", "".join(parts))
+        return text if re.search(r"\w", text) else ""
+    return "" if message is None else _string_value(message) or ""
 
 
 def _string_value(message: cst.BaseExpression) -> str | None:

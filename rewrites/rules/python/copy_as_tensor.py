@@ -11,12 +11,14 @@ After:
 
     start = x.clone()
     levels = [each.clone() for each in features]
-    state = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, self.state)
+    state = _clone_tensors(self.state)
     options = dict(self.options)
 
 Assumes nothing where what is copied was seen to be a dense tensor without gradient, or a plain
-`dict` or `list` (`copy.copy` only). Unsafe for lists, tuples and dicts with tensors in them, where
-the last form is for those that hold containers or numbers too.
+`dict` or `list` (`copy.copy` only). Unsafe for lists, tuples and dicts with tensors in them. Where
+these hold containers or numbers too, a new function `_clone_tensors` goes through them.
+
+The import of `copy` is removed where nothing else uses it.
 
 Refuses: tensors that ask for a gradient (a deep copy is a new leaf, a clone is not), other
 objects, and a `memo` argument.
@@ -24,12 +26,17 @@ objects, and a `memo` argument.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.source import Document, Replacement, build_expression
+from fullgraph.rewrites.transforms.outline import set_apart
+from fullgraph.rewrites.transforms.random import add_definitions
+from fullgraph.rewrites.transforms.unused_import import remove_unused_import
 
 _CLONES = {
     "list": "[each.clone() for each in {thing}]",
@@ -37,7 +44,17 @@ _CLONES = {
     "dict": "{{key: each.clone() for key, each in {thing}.items()}}",
 }
 """Templates of deep copies of containers of tensors, by the type of the container."""
-_TREE = "{torch}.utils._pytree.tree_map_only({torch}.Tensor, {torch}.clone, {{thing}})"
+_CLONE_TENSORS = '''\
+def {name}(value):
+    """Return a copy of a container, in which each tensor is cloned."""
+    if isinstance(value, {torch}.Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {{key: {name}(each) for key, each in value.items()}}
+    if isinstance(value, (list, tuple)):
+        return type(value)([{name}(each) for each in value])
+    return value
+'''
 _CONSTANTS = {"int", "float", "bool", "str", "NoneType"}
 
 
@@ -50,7 +67,15 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if len(call.args) != 1 or call.args[0].star:
         return Refusal("it takes more than what is copied")
-    thing = call.args[0].value
+    found = _rewrite_copy(site, call, call.args[0].value)
+    if isinstance(found, Refusal):
+        return found
+    unused = remove_unused_import(site.document, call)
+    return replace(found, replacements={**unused, **found.replacements})
+
+
+def _rewrite_copy(site: Site, call: cst.Call, thing: cst.BaseExpression) -> Rewrite | Refusal:
+    """Return the rewrite of a call that copies `thing`."""
     seen, shallow = site.observed(thing), site.callee_name(call) == "copy.copy"
     if seen is None:
         return Refusal("what is copied is not known")
@@ -68,20 +93,46 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         copied = build_expression(f"{kind}({{thing}})", thing=thing)
         return Rewrite({call: copied}, f"`{kind}` makes the same copy, and is traced.")
     if not shallow and kind in _CLONES and held and held <= {"torch.Tensor", *_CONSTANTS, *_CLONES}:
-        text, assumes = _CLONES[kind], ["no tensor in it asks for a gradient, or is in it twice"]
-        if held != {"torch.Tensor"}:
-            text = _TREE.format(torch=site.document.imported_name("torch") or "torch")
-            assumes.append("containers, tensors and constants are all that it holds")
-        return Rewrite(
-            {call: build_expression(text, thing=thing)},
-            "`clone` copies each tensor.",
-            Applicability.UNSAFE,
-            tuple(assumes),
-            imports=("torch",) if "torch" in text else (),
-        )
+        assumes = "no tensor in it asks for a gradient, or is in it twice"
+        why, unsafe = "`clone` copies each tensor.", Applicability.UNSAFE
+        if held == {"torch.Tensor"}:
+            copied = build_expression(_CLONES[kind], thing=thing)
+            return Rewrite({call: copied}, why, unsafe, (assumes,))
+        try:
+            edits = _clone_nested(site.document, call, thing)
+        except NotApplicable as escape:
+            return Refusal(str(escape))
+        holds = "dicts, lists, tuples, tensors and constants are all that it holds"
+        return Rewrite(edits, why, unsafe, (assumes, holds), imports=("torch",))
     return Refusal(
         "only tensors, containers of them, and shallow copies of dicts and lists have a traced form"
     )
+
+
+def _clone_nested(
+    document: Document, call: cst.Call, thing: cst.BaseExpression
+) -> dict[cst.CSTNode, Replacement]:
+    """Return the edit that copies `thing` by a function that clones the tensors in containers.
+
+    The function is added after the imports, or is the one that an earlier edit added.
+    """
+    torch = document.imported_name("torch") or "torch"
+    texts = {
+        one.name.value: _CLONE_TENSORS.format(name=one.name.value, torch=torch)
+        for one in document.module.body
+        if isinstance(one, cst.FunctionDef)
+    }
+    known = (name for name, text in texts.items() if text in document.text)
+    name = next(known, "")
+    definitions = []
+    if not name:
+        name = document.unused_name("_clone_tensors")
+        text = _CLONE_TENSORS.format(name=name, torch=torch)
+        definitions.append(set_apart(cst.parse_statement(text)))
+    edits: dict[cst.CSTNode, Replacement] = {
+        call: build_expression(f"{name}({{thing}})", thing=thing)
+    }
+    return add_definitions(document, edits, definitions) if definitions else edits
 
 
 RULE = Rule(

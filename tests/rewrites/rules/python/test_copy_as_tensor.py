@@ -7,6 +7,7 @@ from tests.rewrites.harness import offered, rewritten
 pytestmark = pytest.mark.compiles
 
 HEAD = "import copy\n\nimport torch\n\nOPTIONS = {'a': 1}\n\n\n"
+WITHOUT_COPY = HEAD.removeprefix("import copy\n\n")
 X = torch.randn(4)
 
 
@@ -30,7 +31,7 @@ def test_left_alone(call):
 )
 def test_fixed(before, after):
     outcome = rewritten(f"{HEAD}def f(x):\n    y = {before}\n    return y * 2\n", X)
-    assert outcome.source == f"{HEAD}def f(x):\n    y = {after}\n    return y * 2\n"
+    assert outcome.source == f"{WITHOUT_COPY}def f(x):\n    y = {after}\n    return y * 2\n"
     outcome.check(exact=True)
 
 
@@ -56,9 +57,16 @@ def test_a_deep_copy_of_nested_containers():
         "    return a['all'][0], b['all'][0], b['all'][1][0], len(a['all'])\n"
     )
     outcome = rewritten(source, X)
-    assert "b = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, a)\n" in outcome.source
+    assert "b = _clone_tensors(a)\n" in outcome.source and "import copy" not in outcome.source
     assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check(exact=True)
+
+
+def test_the_import_stays_where_something_else_uses_it():
+    other = "\n\ndef g(x):\n    return copy.copy(x)\n"
+    source = f"{HEAD}def f(x):\n    return copy.deepcopy(x) + 1\n{other}"
+    text, _, _ = offered(source, "copy.deepcopy(x)", "copy", X)
+    assert text.startswith(HEAD) and "x.clone() + 1" in text
 
 
 def test_a_deep_copy_of_constants_is_a_shallow_one():
