@@ -182,6 +182,18 @@ def custom_op_name(target: object) -> str | None:
     return None if name.split("::")[0] in _BUILT_IN else name
 
 
+def functionalized_operator(node: torch.fx.Node) -> torch._ops.OpOverload | None:
+    """Return the operator that a node calls on copies of the arguments that it changes.
+
+    AOTAutograd makes such a node of a custom operator, and it returns the copies, too. None for
+    other nodes.
+    """
+    names = ("auto_functionalized", "auto_functionalized_v2")
+    if not is_higher_order_op(node.target) or getattr(node.target, "__name__", "") not in names:
+        return None
+    return node.args[0] if isinstance(node.args[0], torch._ops.OpOverload) else None
+
+
 def custom_op_functions(name: str) -> tuple[Callable[..., object], ...]:
     """Return the functions registered for an operator of `torch.library.custom_op`.
 

@@ -129,7 +129,7 @@ class Extern:
     """A call of an ATen operator of the closed list."""
 
     name: str
-    target: torch._ops.OpOverload
+    target: torch._ops.OperatorBase
     args: tuple[object, ...]
     """Arguments of the call: `View`s for tensors, sympy expressions for symbolic sizes."""
     kwargs: tuple[tuple[str, object], ...]

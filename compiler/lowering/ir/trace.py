@@ -164,9 +164,11 @@ class _Tracer:
             return None
         if node.target is _WITH_EFFECTS:
             return self._with_effects(node)
-        if not isinstance(node.target, torch._ops.OpOverload) or (
-            node.target.namespace not in ("aten", "prims") and extern_reason(node) is None
-        ):
+        is_extern = extern_reason(node) is not None
+        is_known = isinstance(node.target, torch._ops.OpOverload) and (
+            node.target.namespace in ("aten", "prims")
+        )
+        if not is_known and not is_extern:
             raise _refuse(node, _shown(node), "is no ATen operator")
         tensors = tensors_in(result)
         for tensor in tensors:
@@ -176,8 +178,9 @@ class _Tracer:
             return self._update(node)
         if not tensors:
             raise _refuse(node, _shown(node), "returns no tensor")
-        if extern_reason(node) is not None:
+        if is_extern:
             return self._extern(node)
+        assert isinstance(node.target, torch._ops.OpOverload)
         call = Call(self._builder, node.name, node.target, self._arguments(node), result)
         dtypes = [one.dtype for one in tensors]
         dtypes += [one.dtype for one in views_in(list(call.arguments.values()))]
@@ -223,7 +226,7 @@ class _Tracer:
     def _add_extern(
         self,
         node: torch.fx.Node,
-        target: torch._ops.OpOverload,
+        target: torch._ops.OperatorBase,
         args: Sequence[object],
         results: tuple[str | None, ...],
         scalar: sympy.Symbol | None = None,
@@ -257,7 +260,7 @@ class _Tracer:
                 continue
             name = node.name if is_single else f"{node.name}_{len(views)}"
             views.append(self._add_buffer(name, tensor))
-        assert isinstance(node.target, torch._ops.OpOverload)
+        assert isinstance(node.target, torch._ops.OperatorBase)
         results = tuple(None if view is None else view.buffer for view in views)
         self._add_extern(node, node.target, node.args, results)
         return views[0] if is_single else tuple(views)

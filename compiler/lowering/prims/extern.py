@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from fullgraph.compiler.lowering.prims.canonical import by_name
+from fullgraph.compiler.private import functionalized_operator
 
 ExternReason = Literal[
     "matrix product",
@@ -33,7 +34,8 @@ ExternReason = Literal[
 - "data-dependent size": the number of elements is only known when the operator has run
 - "scatter with conflicts": several elements are added to one, in an order that eager chooses
 - "random numbers": the result must come from eager's random stream
-- "custom operator": one of `torch.library`, whose code the compiler does not see
+- "custom operator": one of `torch.library`, whose code the compiler does not see; it gets copies of
+  the arguments that it changes
 """
 
 _NAMESPACES = frozenset({"c10d", "debugprims", "inductor", "mkldnn", "prim", "prims", "rngprims"})
@@ -123,8 +125,10 @@ def extern_reason(node: torch.fx.Node) -> ExternReason | None:
     """Return why a node calls an extern operator; None if it does not.
 
     `index_put` is extern only if it accumulates or takes a mask, and `index` if it takes a mask. A
-    custom operator is extern if it changes none of its arguments.
+    custom operator is extern if the graph says which results hold the arguments that it changes.
     """
+    if functionalized_operator(node) is not None:
+        return "custom operator"
     if not isinstance(node.target, torch._ops.OpOverload):
         return None
     if node.target.namespace != "aten":

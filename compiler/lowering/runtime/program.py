@@ -125,6 +125,12 @@ def _check_condition(condition: torch.Tensor | bool, message: str) -> None:
         raise RuntimeError(message)
 
 
+def _path(operator: torch._ops.OperatorBase) -> str:
+    """Return an operator's full name, such as "aten.mm.default"."""
+    is_overload = isinstance(operator, torch._ops.OpOverload)
+    return str(operator) if is_overload else f"higher_order.{operator}"
+
+
 def _operator(name: str) -> Callable[..., object]:
     """Return an operator by its full name, such as "aten.mm.default"."""
     found: Any = functools.reduce(getattr, name.split("."), torch.ops)
@@ -238,7 +244,7 @@ class _SourceWriter:
             key + self._argument(value, f"constant_{number}_{place}")
             for place, (key, value) in enumerate(parts)
         ]
-        self.externs[f"extern_{number}"] = str(extern.target)
+        self.externs[f"extern_{number}"] = _path(extern.target)
         call = f"extern_{number}({', '.join(arguments)})"
         if not extern.results:
             self._lines.append(f"{extern.scalar} = {call}" if extern.scalar else call)
@@ -264,7 +270,10 @@ class _SourceWriter:
         if isinstance(value, list) and any(isinstance(one, View | sympy.Expr) for one in value):
             parts = [self._argument(one, f"{constant}_{i}") for i, one in enumerate(value)]
             return f"[{', '.join(parts)}]"
-        self.constants[constant] = value
+        if isinstance(value, torch._ops.OperatorBase):
+            self.externs[constant] = _path(value)
+        else:
+            self.constants[constant] = value
         return constant
 
     def _view(self, view: View) -> str:

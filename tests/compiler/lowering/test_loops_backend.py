@@ -265,6 +265,31 @@ def test_inputs_without_plain_memory() -> None:
         compiled(negative)
 
 
+def test_a_custom_operator_changes_copies_of_its_arguments() -> None:
+    @torch.library.custom_op("fullgraph_loops::write", mutates_args={"cache", "others"})
+    def write(cache: torch.Tensor, at: int, value: torch.Tensor, others: list[torch.Tensor]) -> None:
+        cache[at] = value
+        others[0].add_(1)
+
+    @torch.library.custom_op("fullgraph_loops::scale", mutates_args={"x"})
+    def scale(x: torch.Tensor, scale: torch.Tensor | None = None) -> torch.Tensor:
+        return x.mul_(3).sum()
+
+    scale.register_fake(lambda x, scale=None: x.new_empty(()))
+
+    def f(cache, x):
+        y = x.sin()
+        total = scale(y[1:, ::2])
+        write(cache[0], 1, y[0] + 1, [y.t()])
+        return y.exp() * total + cache.sum()
+
+    x, runs = torch.randn(4, 6), []
+    for one in (f, torch.compile(f, backend="loops", fullgraph=True)):
+        cache = torch.zeros(2, 3, 6)
+        runs.append((one(cache, x), one(cache, x + 1), cache))
+    torch.testing.assert_close(*runs)
+
+
 def test_a_custom_operator_is_called_as_it_is():
     @torch.library.custom_op("fullgraph_loops::sine", mutates_args=())
     def sine(x: torch.Tensor, factor: int) -> torch.Tensor:
