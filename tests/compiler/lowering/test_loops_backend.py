@@ -267,7 +267,9 @@ def test_inputs_without_plain_memory() -> None:
 
 def test_a_custom_operator_changes_copies_of_its_arguments() -> None:
     @torch.library.custom_op("fullgraph_loops::write", mutates_args={"cache", "others"})
-    def write(cache: torch.Tensor, at: int, value: torch.Tensor, others: list[torch.Tensor]) -> None:
+    def write(
+        cache: torch.Tensor, at: int, value: torch.Tensor, others: list[torch.Tensor]
+    ) -> None:
         cache[at] = value
         others[0].add_(1)
 
