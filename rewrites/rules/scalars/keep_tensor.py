@@ -54,6 +54,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -67,6 +68,7 @@ from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 from fullgraph.rewrites.transforms.scalars.calls import FINITE, propagate_to_argument
 from fullgraph.rewrites.transforms.scalars.indices import rewrite_index, rewrite_slice_bounds
+from fullgraph.rewrites.transforms.scalars.positions import equal_slices, name_positions
 from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
 from fullgraph.rewrites.transforms.scalars.sequences import propagate_to_list
 from fullgraph.rewrites.transforms.scalars.sizes import is_made_of_sizes
@@ -123,8 +125,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _rewrite_of(uses: Uses) -> Rewrite:
+    edits = name_positions(uses)
     return Rewrite(
-        uses.replacements(),
+        edits,
         "A tensor without dimensions does what the number did, inside the graph.",
         Applicability.UNSAFE if uses.assumes else Applicability.SAFE,
         tuple(uses.assumes),
@@ -150,12 +153,14 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
         try:
             if bounds:
                 rewrite_slice_bounds(uses, one, number)
+                _rewrite_equal_slices(uses, number)
             else:
                 rewrite_index(uses, one, number)
         except NotApplicable as why:
             return Refusal(str(why))
+        edits = name_positions(uses)
         return Rewrite(
-            uses.replacements(),
+            edits,
             "A mask of the whole dimension stays a tensor."
             if bounds
             else "An index of one dimension stays a tensor.",
@@ -164,6 +169,18 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
             imports=tuple(dict.fromkeys(uses.imports)),
         )
     return None
+
+
+def _rewrite_equal_slices(uses: Uses, number: Number) -> None:
+    """Rewrite the slices with the bounds of the one that was rewritten, so that all share a name.
+
+    `number` is the tensor that is their lower bound.
+    """
+    for piece in list(uses.positions):
+        for same in equal_slices(uses.document, piece):
+            if same.lower is not None and same not in uses.positions:
+                with suppress(NotApplicable):
+                    rewrite_slice_bounds(uses, same.lower, number)
 
 
 def _rewrite_tensor_argument(site: Site) -> Rewrite | Refusal | None:

@@ -126,6 +126,7 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
         x=subscript.value,
     )
     uses.others[piece] = cst.Index(value=new)
+    uses.positions[piece] = subscript
     _convert_assigned(uses, subscript)
     uses.imports.append("torch")
     uses.assume(INSIDE)

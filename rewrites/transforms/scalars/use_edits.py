@@ -40,6 +40,8 @@ class UseEdits(Edits):
         self.visited: set[cst.CSTNode] = set()
         self.tensors: set[cst.CSTNode] = set()
         """Expressions that were numbers and become tensors."""
+        self.positions: dict[cst.Slice, cst.Subscript] = {}
+        """Slices that become the positions in them, with the subscripts that have them."""
         self.decides = False
         """Whether a branch depends on the number, and now on the tensor."""
         self.selects = False

@@ -376,6 +376,16 @@ ASSIGNED = [
         "n = i[0].item()\n    x[:, n : n + 2] = y[:2]",
         "n = i[0].clone()\n    x[:, n + torch.arange(2, device=x.device)] = y[:2].to(x.dtype)",
     ),
+    (
+        "n = i[0]\n    # both\n    x[1:, n : n + 2] = y[:2]\n    x[0, n : n + 2] = y[0]",
+        "n = i[0]\n    # both\n    positions = n + torch.arange(2, device=x.device)\n"
+        "    x[1:, positions] = y[:2].to(x.dtype)\n    x[0, positions] = y[0].to(x.dtype)",
+    ),
+    (
+        "n = i[0]\n    x[1:, n : n + 2] = 0.0\n    n = i[1]\n    x[0, n : n + 2] = 1.0",
+        "n = i[0]\n    x[1:, n + torch.arange(2, device=x.device)] = 0.0\n    n = i[1]\n"
+        "    x[0, n + torch.arange(2, device=x.device)] = 1.0",
+    ),
 ]
 
 
