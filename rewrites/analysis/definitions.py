@@ -31,8 +31,22 @@ class Definitions:
 
 
 def assigned_value(document: Document, binding: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the value that an assignment binds a name to; None for other bindings."""
+    """Return the value that an assignment binds a name to; None for other bindings.
+
+    Of `a, b = x, y` that is `x` for `a`.
+    """
     parent = document.parents.get(binding)
+    if isinstance(parent, cst.Element):
+        display = document.parent(parent)
+        values = assigned_value(document, display)
+        if not isinstance(display, cst.Tuple) or not isinstance(values, cst.Tuple):
+            return None
+        pairs = [*display.elements, *values.elements]
+        if len(display.elements) != len(values.elements) or any(
+            isinstance(one, cst.StarredElement) for one in pairs
+        ):
+            return None
+        return values.elements[display.elements.index(parent)].value
     assign = document.parents.get(parent) if isinstance(parent, cst.AssignTarget) else None
     single = isinstance(assign, cst.Assign) and len(assign.targets) == 1
     return assign.value if isinstance(assign, cst.Assign) and single else None

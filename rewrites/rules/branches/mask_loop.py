@@ -16,6 +16,9 @@ After:
         if not torch.compiler.is_compiling() and done:
             break
 
+What only later iterations read is not masked, unless it may require grad or raise. A flag of the
+program that is set before the `break`, `reached = True`, takes the place of `done`.
+
 A `return` in the loop is rewritten the same way: its value is chosen after the loop. A name
 that gets its first value in the loop is None before. What Python decides stays an `if`:
 `if step > 2 and t: break` becomes `if step > 2: done = done | t`. A number that only the condition

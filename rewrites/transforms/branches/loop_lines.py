@@ -12,6 +12,7 @@ from fullgraph.rewrites.analysis import (
     infer,
     infer_variable,
     live_in,
+    may_raise,
     names_bound,
     names_bound_before,
     names_read,
@@ -44,6 +45,8 @@ class LoopLines:
     """Names without a value before the loop; they are set to None there."""
     result: cst.BaseExpression | None = None
     """Value that the loop returns early; None if it does not return."""
+    stays: bool = False
+    """Whether the flag stays true once it is, so that no later iteration has an effect."""
 
     def earlier_value(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
         """Return the earlier value of a name or attribute, as a node with recorded facts.
@@ -103,7 +106,7 @@ class LoopLines:
         target, value = parse_assignment(site, small)
         choice.require_pure(value)
         path = dotted_name(target)
-        if "." not in path and path not in self.carried_names(loop):
+        if "." not in path and path not in self._masked_names(loop):
             return [replace_nodes(small, choice.make_finite_edits(small, False))]
         if self._grows(path, value, loop):
             raise NotApplicable(
@@ -165,10 +168,34 @@ class LoopLines:
 
     def carried_names(self, loop: cst.For) -> frozenset[str]:
         """Return the names that carry values between iterations or out of the loop."""
+        return frozenset(self._names_read_after(loop) | self._names_read_next(loop))
+
+    def _names_read_after(self, loop: cst.For) -> set[str]:
+        """Return the names that the loop binds and code after it reads."""
         document = self.site.document
         after = live_in(one for one in statements_after(document, loop) if one is not loop)
         after |= names_read(self.result) if self.result is not None else set()
-        return frozenset(set(names_bound(loop.body)) & (after | live_in(loop.body.body)))
+        return set(names_bound(loop.body)) & after
+
+    def _names_read_next(self, loop: cst.For) -> set[str]:
+        """Return the names that the loop binds and a later iteration reads."""
+        return set(names_bound(loop.body)) & live_in(loop.body.body)
+
+    def _masked_names(self, loop: cst.For) -> frozenset[str]:
+        """Return the names whose values are masked.
+
+        If the flag stays true, what only later iterations read is not masked: they have no effect.
+        Their values may become infinite then, so that must neither raise nor reach a gradient.
+        """
+        if not self.stays or may_raise(self.site, loop.body) or self._may_learn(loop):
+            return self.carried_names(loop)
+        return frozenset(self._names_read_after(loop))
+
+    def _may_learn(self, loop: cst.For) -> bool:
+        """Return whether something that the loop assigns may require grad."""
+        assigned = [one for one in walk(loop.body) if isinstance(one, cst.Assign | cst.AugAssign)]
+        facts = [infer(self.site, one.value) for one in assigned]
+        return any(seen is None or seen.requires_grad for seen in facts)
 
 
 def _make_assignment(path: str, value: cst.BaseExpression) -> cst.Assign:

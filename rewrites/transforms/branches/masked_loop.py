@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -34,6 +35,7 @@ from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.block_lines import guard_with, lost_comments
 from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.in_place import conditional_statement
+from fullgraph.rewrites.transforms.branches.loop_flag import find_loop_flag
 from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
 from fullgraph.rewrites.transforms.branches.scalars import arithmetic_in_graph
@@ -59,13 +61,16 @@ class MaskedLoop:
     @functools.cached_property
     def _lines(self) -> LoopLines:
         """Return the writer of the loop's lines."""
-        return LoopLines(self.site, self.assumes, result=self._returned_value())
+        return LoopLines(self.site, self.assumes, result=self._returned_value(), stays=True)
 
     def edits(self) -> dict[cst.CSTNode, Replacement]:
         """Return the edits of the loop and of the `return` after it. Raises NotApplicable."""
         site, document = self.site, self.site.document
         loop = self._masked_loop()
-        done = document.unused_local(self.site.node, "done")
+        before_exit = split_statements(self.node.body)[:-1]
+        flag = find_loop_flag(site, loop, before_exit)
+        done = flag.name if flag is not None else document.unused_local(self.site.node, "done")
+        before_exit = before_exit if flag is None else []
         condition, edits = predicate_of(site, self.node.test), self._keep_scalar(loop)
         if condition is None and edits:
             condition = Predicate(self.node.test)
@@ -83,7 +88,8 @@ class MaskedLoop:
             if line is self.node:
                 sign = "~" if condition.negated else ""
                 bare = condition.tensor.with_changes(lpar=(), rpar=())
-                new = self._exit_statements(done, build_expression(f"{sign}{{t}}", t=bare), loop)
+                test = build_expression(f"{sign}{{t}}", t=bare)
+                new = self._exit_statements(done, test, before_exit, loop)
                 if guard is not None:
                     new = [guard_with(guard, new, [])]
                 kept = [*self.node.leading_lines, *lost_comments(self.node, new)]
@@ -91,15 +97,23 @@ class MaskedLoop:
                 edits[line] = cst.FlattenSentinel([head, *new[1:]])
             else:
                 edits |= self._lines.mask_line(choice, loop, line)
-        device = f", device={source}.device" if (source := self._tensor_before_loop(loop)) else ""
-        start = build_statement(f"{done} = torch.zeros((), dtype=torch.bool{device})")
-        first = start.with_changes(leading_lines=loop.leading_lines)
-        nothing = [build_statement(f"{name} = None") for name in self._lines.unset]
-        masked = replace_nodes(loop, edits).with_changes(leading_lines=())
+        ahead = [build_statement(f"{name} = None") for name in self._lines.unset]
+        masked = replace_nodes(loop, edits)
         if self._counter:
             before, masked, last = self._keep_counter(choice, loop, masked)
-            nothing, lines = [*nothing, before], [last, *lines]
-        return {loop: cst.FlattenSentinel([first, *nothing, masked, *lines]), **behind}
+            ahead, lines = [*ahead, before], [last, *lines]
+        if flag is not None:
+            self.assumes[f"a tensor may take the place of `{done}`"] = None
+            behind |= flag.without
+        if flag is not None and not flag.without:
+            behind[flag.value] = self._unset_flag(flag.line, loop)
+        else:
+            start = build_statement(f"{done} = {{f}}", f=self._unset_flag(loop, loop))
+            ahead = [start, *ahead]
+        if ahead:
+            ahead[0] = ahead[0].with_changes(leading_lines=loop.leading_lines)
+            masked = masked.with_changes(leading_lines=())
+        return {loop: cst.FlattenSentinel([*ahead, masked, *lines]), **behind}
 
     def _keep_counter(
         self, choice: Choice, loop: cst.For, masked: cst.For
@@ -119,13 +133,17 @@ class MaskedLoop:
         return build_statement(f"{last} = 0"), masked, build_statement(f"{name} = {last}")
 
     def _exit_statements(
-        self, done: str, test: cst.BaseExpression, loop: cst.For
+        self,
+        done: str,
+        test: cst.BaseExpression,
+        first: Sequence[cst.CSTNode],
+        loop: cst.For,
     ) -> list[cst.BaseStatement]:
         """Return the statements that replace the `if` with the exit.
 
-        They set the flag `done` if `test` is true, and mask what the `if` does before the exit.
+        They set the flag `done` if `test` is true, and mask what the `if` does before the exit,
+        the statements `first`.
         """
-        *first, _ = split_statements(self.node.body)
         body = cst.IndentedBlock([build_statement("break")])
         leave = leave_in_eager(self.site.document, cst.Name(done), body)
         if not first:
@@ -230,9 +248,14 @@ class MaskedLoop:
                     return {line: replace_nodes(line, {value: tensor})} if tensor else {}
         return {}
 
-    def _tensor_before_loop(self, loop: cst.For) -> str:
-        """Return the name of a tensor that exists before the loop, for its device; "" if none."""
-        known = names_bound_before(self.site.document, loop)
+    def _unset_flag(self, place: cst.CSTNode, loop: cst.For) -> cst.BaseExpression:
+        """Return a flag, False, on the device of a tensor that exists before `place`."""
+        device = f", device={source}.device" if (source := self._tensor_before(place, loop)) else ""
+        return build_expression(f"torch.zeros((), dtype=torch.bool{device})")
+
+    def _tensor_before(self, place: cst.CSTNode, loop: cst.For) -> str:
+        """Return the name of a tensor of the loop that exists before `place`; "" if none does."""
+        known = names_bound_before(self.site.document, place)
         for source in (self.node.test, loop.body):
             for path in sorted(names_read(source) & known):
                 nodes = [one for one in walk(source) if dotted_name(one) == path]

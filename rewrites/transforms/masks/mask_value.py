@@ -41,9 +41,14 @@ def find_mask_value(flow: Flow) -> MaskValue | None:
 
 
 def removable_line(flow: Flow, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
-    """Return the line of `node` if it is one statement and not alone in its block; else None."""
+    """Return the line of `node` if it is one statement and not alone in its block; else None.
+
+    Also None for `a, b = x, y`, which assigns more than `node`.
+    """
     line = flow.site.document.statement(node)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+        return None
+    if isinstance(flow.site.document.parent(node), cst.Element):
         return None
     block = flow.site.document.parent(line)
     return line if len(getattr(block, "body", ())) > 1 else None

@@ -9,6 +9,7 @@ from tests.rewrites.harness import offered, rewritten, rewritten_together
 pytestmark = pytest.mark.compiles
 
 HEAD = "import torch\n\n\n"
+CATEGORY = "data-dependent branch"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
 
@@ -84,7 +85,7 @@ def _masked(body):
 )
 def test_left_alone(body, reason):
     source = _function(body)
-    text, _, refusals = offered(source, "x.sum() > 5", "data-dependent branch", X)
+    text, _, refusals = offered(source, "x.sum() > 5", CATEGORY, X)
     assert not text
     assert any(reason in one for one in refusals), refusals
 
@@ -164,6 +165,36 @@ def test_unsafe_where_a_counter_becomes_a_tensor():
     assert outcome.applicability == [Applicability.UNSAFE]
     assert outcome.assumes == ["a tensor may take the place of `n` and `n + 1`"]
     outcome.check((_leaf(X * 0.01),))
+
+
+SOLVES = """\
+    y, r, reached = x * 0, x, False
+    for i in range(6):
+        step = r * 0.5
+        y = y + step
+        r = r - step
+        if i > 1 and r.norm() < 0.2:
+            reached = True
+            break
+        r = r * 1.1
+    return torch.where(torch.as_tensor(reached), y, -y)
+"""
+
+
+def test_the_flag_of_the_program_is_used_and_what_is_not_read_later_is_not_masked():
+    outcome = rewritten(f"{HEAD}def f(x):\n{SOLVES}", X)
+    body = (
+        "y, r = x * 0, x\nreached = torch.zeros((), dtype=torch.bool, device=r.device)\n"
+        "for i in range(6):\n    step = r * 0.5\n    y = torch.where(reached, y, y + step)\n"
+        "    r = r - step\n    if i > 1:\n        reached = reached | (r.norm() < 0.2)\n"
+        "        if not torch.compiler.is_compiling() and reached:\n            break\n"
+        "    r = r * 1.1\nreturn torch.where(torch.as_tensor(reached), y, -y)"
+    )
+    assert outcome.source == _function(body)
+    assert outcome.assumes == ["a tensor may take the place of `reached`"]
+    outcome.check((X * 0.01,), (X * 100,))
+    text, _, _ = offered(f"{HEAD}def f(x):\n{SOLVES}", "r.norm() < 0.2", CATEGORY, _leaf(X))
+    assert "r = torch.where(reached, r, r - step)" in text  # it may reach a gradient
 
 
 def test_the_iteration_of_the_exit_is_used_after_the_loop_and_numbers_are_compared():

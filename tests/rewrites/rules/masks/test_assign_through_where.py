@@ -97,6 +97,11 @@ FIXED = [
         "z = torch.zeros(6, 4)\nz[m] = x[m]\nreturn z",
         "z = torch.zeros(6, 4)\nz = torch.where(m, x, z)\nreturn z",
     ),
+    (
+        MASK,
+        "z, w = torch.zeros_like(x), x * 2\nz[~m] = x[~m]\nreturn z + w",
+        "z, w = torch.zeros_like(x), x * 2\nz = torch.where(~m, x, z)\nreturn z + w",
+    ),
 ]
 
 
