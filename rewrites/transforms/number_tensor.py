@@ -20,10 +20,13 @@ def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
     return f"{torch}.tensor({document.code(number)}{dtype})"
 
 
-def rewrite_as_tensor(replacements: Mapping[cst.CSTNode, Replacement], name: str) -> Rewrite:
+def rewrite_as_tensor(
+    replacements: Mapping[cst.CSTNode, Replacement], name: str, *assumes: str
+) -> Rewrite:
     """Return the rewrite with edits `replacements` that make the number `name` a tensor.
 
-    It assumes that all code that reads the variable `name` accepts a tensor.
+    It assumes that all code that reads the variable `name` accepts a tensor, and the clauses
+    `assumes`.
     """
     return Rewrite(
         replacements,
@@ -32,6 +35,7 @@ def rewrite_as_tensor(replacements: Mapping[cst.CSTNode, Replacement], name: str
         (
             f"every reader of `{name}` accepts a 0-d tensor",
             f"no backward runs after a later call has changed `{name}` in place",
+            *assumes,
         ),
         imports=("torch",),
         numbers=True,

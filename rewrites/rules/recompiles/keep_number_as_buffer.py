@@ -23,21 +23,31 @@ After:
         self.step += 1
         return x * self.step
 
+What Python computed from the number is computed from the tensor: `min(1.0, self.step / 10)` becomes
+`(self.step / 10).clamp(max=1.0)`.
+
 Always unsafe: other readers of the attribute get a 0-d tensor, which the update changes in place.
 The proof runs on the live modules, with their numbers as buffers. `persistent=False` leaves
 `state_dict()` as it was.
 
-Refuses: attributes that `__init__` does not set to a number, or sets before `super().__init__()`.
+Refuses: attributes that `__init__` does not set to a number, or sets before `super().__init__()`,
+and numbers that Python needs in each call, as `if self.step > 9` does.
 """
 
 from __future__ import annotations
 
 import libcst as cst
+import torch
 
-from fullgraph.rewrites.analysis import Site, find_state_uses
+from fullgraph.rewrites.analysis import NotApplicable, Site, StateUses, find_state_uses
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Document, Replacement, build_statement, dotted_name
 from fullgraph.rewrites.transforms.number_tensor import rewrite_as_tensor, tensor_text
+from fullgraph.rewrites.transforms.scalars.scalar import Number
+from fullgraph.rewrites.transforms.scalars.uses import Uses
+
+_PYTHON = ("min", "max", "int", "float", "bool", "round", "range", "str", "print")
+"""Functions of Python that make a number of a tensor."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -55,15 +65,69 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     tensor = tensor_text(document, value)
     register = build_statement(f'self.register_buffer("{name[5:]}", {tensor}, persistent=False)')
     replacements = _replace_assignment(document, uses.initial, name, register)
+    reads = Uses(site)
+    try:
+        _write_reads(reads, uses, value)
+    except NotApplicable as why:
+        return Refusal(str(why))
+    edited = reads.replacements()
     for write in uses.writes:
         if not isinstance(write, cst.Assign) or len(write.targets) != 1:
             return Refusal(f"`{name}` is written together with other variables")
         if dotted_name(write.targets[0].target) != name:
             return Refusal(f"`{name}` is written together with other variables")
-        fill = build_statement(f"{name}.fill_({{value}})", value=write.value)
+        new = reads.with_edits(write.value)
+        fill = build_statement(f"{name}.fill_({{value}})", value=new)
         assert isinstance(fill, cst.SimpleStatementLine)
         replacements[write] = fill.body[0]
-    return rewrite_as_tensor(replacements, name)
+        edited = {n: one for n, one in edited.items() if write not in document.ancestors(n)}
+    return rewrite_as_tensor({**replacements, **edited}, name, *reads.assumes)
+
+
+def _write_reads(reads: Uses, uses: StateUses, value: cst.Integer | cst.Float) -> None:
+    """Edit the reads of a number that becomes a buffer where Python would read the tensor.
+
+    `reads` takes the edits, and `value` is the literal that the number starts with. Reads of which
+    too little is known stay as they are. Raises NotApplicable if Python needs the number itself.
+    """
+    document = reads.document
+    kind, dtype = (int, torch.int64) if isinstance(value, cst.Integer) else (float, torch.float64)
+    functions = {document.function(one) for one in (reads.site.node, *uses.updates, *uses.writes)}
+    for read in uses.reads:
+        if document.function(read) not in functions or not isinstance(read, cst.BaseExpression):
+            continue
+        edits = Uses(reads.site)
+        try:
+            edits.propagate(read, Number(kind, dtype, owns_memory=False))
+        except NotApplicable:
+            if reader := _python_reader(reads.site, read):
+                raise NotApplicable(f"`{reader}` would read the tensor in each call") from None
+            continue
+        reads.texts |= edits.texts
+        reads.others |= edits.others
+        reads.assumes |= edits.assumes
+
+
+def _python_reader(site: Site, node: cst.CSTNode) -> str:
+    """Return the source of what makes a Python number of `node`, or of arithmetic with it.
+
+    "" if nothing does: then a tensor is as good.
+    """
+    inner = node
+    for outer in site.document.ancestors(node):
+        match outer:
+            case cst.Call() if isinstance(inner, cst.Arg):
+                called = site.callee_name(outer)
+                reads = called in _PYTHON or called.startswith("math.")
+                return site.document.code(outer) if reads else ""
+            case cst.If() | cst.While() | cst.IfExp() | cst.Assert():
+                return site.document.code(outer.test) if outer.test is inner else ""
+            case cst.FormattedStringExpression():
+                return site.document.code(outer.expression)
+            case cst.BaseStatement() | cst.BaseSmallStatement() | cst.Subscript():
+                return ""
+        inner = outer
+    return ""
 
 
 def _value_of(statement: cst.Assign | cst.AnnAssign, name: str) -> cst.BaseExpression | None:

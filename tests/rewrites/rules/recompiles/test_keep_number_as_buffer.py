@@ -1,4 +1,5 @@
 import pytest
+import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered
@@ -38,6 +39,37 @@ def ask(init, body):
 def test_left_alone(init, body):
     _, text, rewrites, refusals = ask(init, body)
     assert not rewrites and refusals, text
+
+
+COUNTED = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        self.step += 1
+        {body}
+        return x * self.step
+
+    def __init__(self):
+        super().__init__()
+        self.step = 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        ("x = x * min(1.0, self.step / 10)", "x = x * (self.step / 10).clamp(max=1.0)"),
+        ("self.step = min(self.step + 1, 9)", "self.step.fill_((self.step + 1).clamp(max=9))"),
+        ("x = x if self.step > 9 else 2 * x", ""),
+        ("x = x[: int(self.step)]", ""),
+    ],
+)
+def test_what_python_computes_from_the_number(body, after):
+    source = COUNTED.format(body=body)
+    text, rewrites, refusals = offered(source, "self.step", KIND, torch.ones(2), rule="FG852")
+    assert after in text
+    assert bool(after) == bool(rewrites) != bool(refusals), text
 
 
 @pytest.mark.parametrize(
