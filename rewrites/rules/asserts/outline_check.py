@@ -29,6 +29,9 @@ After:
 Without the last line, Inductor drops an operator that returns nothing as dead code. Two checks of
 one graph may run in another order if that saves memory.
 
+A number that breaks the graph and that only the check reads is computed in the operator too:
+`n = int(mask.sum())` before `if n > 3: raise …`.
+
 As before, the caller gets the exception itself, with its type and its message, compiled or not.
 `torch._assert_async`, and so every `assert` that torch.compile traces, raises RuntimeError instead.
 
@@ -50,6 +53,7 @@ from fullgraph.rewrites.transforms.outline import (
     KEPT_ONCE,
     OperatorKind,
     find_outlined_statement,
+    find_statement_after,
     is_check_statement,
     outline_statement,
 )
@@ -60,6 +64,8 @@ WHY = "As an operator the check runs when its turn comes and raises what it rais
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     statement = find_outlined_statement(site, is_check_statement)
+    if statement is None:
+        statement = find_statement_after(site, is_check_statement)
     if statement is None:
         return None
     return outline_statement(site, statement, CHECK, WHY)

@@ -34,6 +34,7 @@ After:
 
 A tensor that is an index gets a dimension, because indexing would make a number of it: `table[i]`
 becomes `table[i[None]][0]`, and what is assigned to it is converted to its dtype, as before.
+A list of numbers that is an index becomes `torch.stack(numbers)`.
 Functions of numbers in `math` and NumPy become methods. The first n elements that are only added up
 are all elements, with zeros from n on; `x.roll(n, 0)` selects with
 `(torch.arange(len(x)) - n) % len(x)`, and `x.clamp(0, t)` with a tensor `t` is

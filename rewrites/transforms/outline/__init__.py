@@ -25,6 +25,7 @@ from fullgraph.rewrites.transforms.outline.parameter_types import (
 )
 from fullgraph.rewrites.transforms.outline.statement import (
     find_outlined_statement,
+    find_statement_after,
     outline_statement,
 )
 from fullgraph.rewrites.transforms.outline.tensor_check import (
@@ -42,6 +43,7 @@ __all__ = [
     "call_of",
     "find_outlined_statement",
     "find_outlining_refusal",
+    "find_statement_after",
     "find_tensor_check",
     "is_check_statement",
     "is_exception_caught",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 import libcst.matchers as m
@@ -78,6 +78,16 @@ def find_outlining_refusal(
     owners = {name.partition(".")[0] for name in records}
     if names := _names_used_elsewhere(site.document, statement) - owners:
         return Refusal(f"`{min(names)}` is used after it")
+    return find_call_refusal(site, statement, records)
+
+
+def find_call_refusal(
+    site: Site, statement: cst.CSTNode, records: Collection[str] = ()
+) -> Refusal | None:
+    """Return which call of a statement draws random numbers or changes an object; else None.
+
+    The statement may append to the attributes `records`.
+    """
     for call in _calls_in(statement):
         name = site.callee_name(call) or site.document.code(call.func)
         if _RANDOM.search(name):
@@ -89,18 +99,19 @@ def find_outlining_refusal(
 
 
 def outlining_assumptions(
-    site: Site, statement: cst.CSTNode, parameters: OperatorParameters
+    site: Site, statements: Sequence[cst.CSTNode], parameters: OperatorParameters
 ) -> list[str]:
-    """Return the assumptions under which the operator behaves like the statement.
+    """Return the assumptions under which the operator behaves like the statements.
 
     ["`self.log` changes nothing"]; [] if it certainly does.
     """
-    found = [f"`{name}` changes nothing" for name in _impure_callees(site, statement, parameters)]
+    callees = (name for one in statements for name in _impure_callees(site, one, parameters))
+    found = [f"`{name}` changes nothing" for name in dict.fromkeys(callees)]
     observed = [one.seen for one in parameters.parameters if one.seen is not None]
     tensors = [tensor for seen in observed for tensor in seen.tensors]
     if any(tensor.device != "cpu" for tensor in tensors):
         found.append("the compiled graph is not captured as a CUDA graph")
-    shown = sorted(set(_expressions_showing_grad(site, statement)))
+    shown = sorted({code for one in statements for code in _expressions_showing_grad(site, one)})
     if shown:
         found.append(f"`{shown[0]}` may be shown without its `grad_fn=`")
     return found

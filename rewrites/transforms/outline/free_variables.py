@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import symtable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -42,16 +43,20 @@ class OperatorParameters:
         return next((one for one in self.parameters if one.name == name), None)
 
 
-def find_operator_parameters(site: Site, statement: cst.CSTNode) -> OperatorParameters | Refusal:
-    """Return the operator parameters for the local variables that `statement` reads.
+def find_operator_parameters(
+    site: Site, statements: Sequence[cst.CSTNode]
+) -> OperatorParameters | Refusal:
+    """Return the operator parameters for the local variables that neighbouring statements read.
 
     A refusal if an operator cannot take one of them.
     """
     document = site.document
-    outer = local_names(document, statement) - names_bound_in(statement)
-    global_names = {one.value for one in _variable_names(document, statement)} - outer
+    *_, statement = statements
+    outer = local_names(document, statement).difference(*map(names_bound_in, statements))
+    names = [name for one in statements for name in _variable_names(document, one)]
+    global_names = {one.value for one in names} - outer
     found = OperatorParameters()
-    for name in _variable_names(document, statement):
+    for name in names:
         if name.value not in outer:
             continue
         chain = _attribute_chain(document, name)

@@ -8,7 +8,7 @@ dead code unless it is marked: Inductor keeps what `torch.fx.has_side_effect` ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -102,7 +102,7 @@ def operator_path(document: Document, name: str) -> tuple[str, str] | None:
 
 
 def define_operator(
-    document: Document, kind: OperatorKind, name: str, signature: str, body: Statement
+    document: Document, kind: OperatorKind, name: str, signature: str, body: Sequence[Statement]
 ) -> list[cst.BaseStatement]:
     """Return the statements that define the operator `name`, whose body is `body`."""
     torch = document.imported_name("torch") or "torch"
@@ -117,7 +117,7 @@ def define_operator(
     )
     parsed = cst.parse_module(text, document.module.config_for_parsing).body
     operator = cst.ensure_type(parsed[0], cst.FunctionDef)
-    inner = cst.IndentedBlock([body.with_changes(leading_lines=())])
+    inner = cst.IndentedBlock([body[0].with_changes(leading_lines=()), *body[1:]])
     return [set_apart(operator.with_changes(body=inner)), *parsed[1:]]
 
 

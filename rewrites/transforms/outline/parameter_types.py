@@ -25,7 +25,7 @@ class ParameterType:
 
 _TENSOR = ParameterType("torch.Tensor")
 _NUMBER = ParameterType("torch.types.Number")
-"""Type for both int and float, because a later call may pass the other one."""
+"""Type for both int and float, where a later call may pass the other one."""
 _BY_TYPES = {
     frozenset({"bool"}): ParameterType("bool"),
     frozenset({"int"}): _NUMBER,
@@ -50,6 +50,7 @@ _BY_ANNOTATION = {
     "str": ParameterType("str"),
 }
 _COUNTED = m.Call(func=m.Name("range") | m.Name("enumerate"))
+_COUNT = m.Call(func=m.Name("len") | m.Name("int"))
 
 
 def parameter_type_of(
@@ -65,6 +66,8 @@ def parameter_type_of(
     )
     if form == _TENSOR and _may_be_none(site.document, statement, part):
         return replace(form, annotation="torch.Tensor | None")
+    if form == _NUMBER:
+        return ParameterType(_number_type(site, statement, part, seen) or form.annotation)
     return form
 
 
@@ -170,6 +173,41 @@ def _type_of_definition(
             return _type_of_definition(site, function, given[0])
     seen = site.observed(value) if value in site.document.ranges else None
     return type_of_observation(seen) if seen is not None else None
+
+
+def _number_type(
+    site: Site, statement: cst.CSTNode, part: cst.BaseExpression, seen: ValueSummary | None
+) -> str:
+    """Return "int" or "float" if the only definition of a number says which it is; else "".
+
+    `seen` are the observed values of `part`, an expression of `statement`. A parameter without
+    annotation counts as a float if its default is one: such an operator takes ints as well.
+    """
+    document = site.document
+    code, function = document.code(part), document.function(statement)
+    if isinstance(part, cst.Attribute):
+        function = _init_of_class(document, statement)
+        named = m.Attribute(attr=m.Name(part.attr.value))
+        targets = m.AssignTarget(named) | m.AugAssign(named) | m.AnnAssign(named)
+        if len(m.findall(document.module, targets)) != 1:
+            return ""
+    if function is None:
+        return ""
+    found = list(_definitions_of(document, function, code))
+    if len(found) == 1 and isinstance(found[0], cst.Name) and isinstance(part, cst.Attribute):
+        found = list(_definitions_of(document, function, found[0].value))
+    kind = ""
+    match found:
+        case [cst.Param(annotation=cst.Annotation(cst.Name("int" | "float") as name))]:
+            kind = name.value
+        case [cst.Param(annotation=None, default=cst.Float())] | [cst.Float()]:
+            kind = "float"
+        case [cst.Integer()]:
+            kind = "int"
+        case [cst.Call() as call] if m.matches(call, _COUNTED | _COUNT):
+            kind = "int"
+    kinds = set(seen.types) if seen is not None else {kind}
+    return kind if kinds <= {kind, "int"} else ""
 
 
 def _definitions_of(document: Document, function: cst.CSTNode, code: str) -> Iterator[cst.CSTNode]:

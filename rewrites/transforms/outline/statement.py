@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import Site, find_definitions, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.outline.differences import (
     changes_object_before,
+    find_call_refusal,
     find_outlining_refusal,
     is_exception_caught,
     outlining_assumptions,
@@ -39,10 +43,33 @@ def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statemen
     return _widen_to_ifs(site, statement, accepts) if accepts(site, statement) else None
 
 
+def find_statement_after(site: Site, accepts: StatementPredicate) -> Statement | None:
+    """Return the statement after a site's assignment that moves into an operator with it.
+
+    None if there is none, or if other code reads the variable.
+    """
+    block = site.document.parents.get(site.statement)
+    if not isinstance(block, cst.IndentedBlock):
+        return None
+    after = iter(block.body)
+    for line in after:
+        if line is site.statement:
+            break
+    for line in after:
+        if isinstance(line, Statement) and accepts(site, line):
+            return line if site.statement in _assignments_for(site, line) else None
+        if _assigned_name(line) is None:
+            break
+    return None
+
+
 def outline_statement(
     site: Site, statement: Statement, kind: OperatorKind, why: str
 ) -> Rewrite | Refusal:
-    """Return the rewrite that moves `statement` into an operator; `why` explains it to the user."""
+    """Return the rewrite that moves `statement` into an operator; `why` explains it to the user.
+
+    Assignments before a check that break the graph for the check alone move with it.
+    """
     document = site.document
     if operator_path(document, kind.stem) is None:
         return Refusal("an operator cannot be named after this file")
@@ -51,10 +78,11 @@ def outline_statement(
     raises = bool(m.findall(statement, m.Raise() | m.Assert()))
     if raises and is_exception_caught(document, statement):
         return Refusal("what it raises is handled by a `try` that would be compiled with it")
-    parameters = find_operator_parameters(site, statement)
+    moved = [*(_assignments_for(site, statement) if raises else ()), statement]
+    parameters = find_operator_parameters(site, moved)
     if isinstance(parameters, Refusal):
         return parameters
-    assumes = outlining_assumptions(site, statement, parameters)
+    assumes = outlining_assumptions(site, moved, parameters)
     if raises and changes_object_before(document, statement):
         assumes.append("nobody uses what was changed before a check that fails")
     alike = {
@@ -66,12 +94,12 @@ def outline_statement(
     arguments = ", ".join(one.code for one in parameters.parameters)
     call = cst.parse_statement(f"{name}({arguments})", config=document.module.config_for_parsing)
     assert isinstance(call, cst.SimpleStatementLine)
-    call = call.with_changes(leading_lines=statement.leading_lines)
-    body = replace_nodes(statement, parameters.renamed) if parameters.renamed else statement
+    call = call.with_changes(leading_lines=moved[0].leading_lines)
+    body = [replace_nodes(one, parameters.renamed) for one in moved]
     signature = ", ".join(f"{one.name}: {one.form.annotation}" for one in parameters.parameters)
     return Rewrite(
         _insert_definitions(
-            document, statement, call, define_operator(document, kind, name, signature, body)
+            document, moved, call, define_operator(document, kind, name, signature, body)
         ),
         why,
         Applicability.UNSAFE if assumes else Applicability.SAFE,
@@ -80,6 +108,46 @@ def outline_statement(
         tests=tuple(_conditions_of(statement)),
         exempts=frozenset({"grad_fn"} if any("grad_fn=" in clause for clause in assumes) else ()),
     )
+
+
+def _assignments_for(site: Site, statement: Statement) -> list[Statement]:
+    """Return the assignments right before `statement` that break the graph for it alone.
+
+    `n = int(x.sum())` before `if n > 3: raise ValueError(n)`, if no other code reads `n`.
+    """
+    document, block = site.document, site.document.parent(statement)
+    definitions = find_definitions(document, statement)
+    found: list[Statement] = []
+    if definitions is None or not isinstance(block, cst.IndentedBlock):
+        return found
+    readers = set(walk(statement))
+    before = itertools.takewhile(lambda one: one is not statement, block.body)
+    for line in reversed([*before]):
+        name = _assigned_name(line)
+        if name is None or not isinstance(line, cst.SimpleStatementLine):
+            break
+        uses = definitions.uses(name)
+        alone = all(one in readers and definitions.reaching[one] == {name} for one in uses)
+        if not (uses and alone and _has_cause(site, line)) or find_call_refusal(site, line):
+            break
+        found.insert(0, line)
+        readers.update(walk(line))
+    return found
+
+
+def _assigned_name(line: cst.CSTNode) -> cst.Name | None:
+    """Return `n` for the line `n = …`, which does not read `n`; None for other statements."""
+    match line:
+        case cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name() as name)]) as line]):
+            return None if m.findall(line.value, m.Name(name.value)) else name
+    return None
+
+
+def _has_cause(site: Site, line: cst.CSTNode) -> bool:
+    """Whether the graph breaks in a line."""
+    span = site.document.position(line)
+    lines = range(span.line, (span.end_line or span.line) + 1)
+    return any(one.file == span.file and one.line in lines for one in site.causes)
 
 
 def _widen_to_ifs(site: Site, statement: Statement, accepts: StatementPredicate) -> Statement:
@@ -140,19 +208,21 @@ def _conditions_of(statement: cst.CSTNode) -> list[cst.BaseExpression]:
 
 def _insert_definitions(
     document: Document,
-    statement: Statement,
+    moved: Sequence[Statement],
     call: cst.SimpleStatementLine,
     definitions: list[cst.BaseStatement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that replace `statement` by `call` and insert `definitions` above.
+    """Return the edits that replace the statements `moved` by `call` and insert `definitions`.
 
-    They follow the imports of the file.
+    The definitions follow the imports of the file.
     """
-    anchor = _anchor_statement(document, statement)
+    edits: dict[cst.CSTNode, Replacement] = dict.fromkeys(moved, cst.RemoveFromParent())
+    edits[moved[-1]] = call
+    anchor = _anchor_statement(document, moved[-1])
     if anchor is not None:
-        return {statement: call, anchor: cst.FlattenSentinel([anchor, *definitions])}
+        return {**edits, anchor: cst.FlattenSentinel([anchor, *definitions])}
     first = document.module.body[0]
-    inner = replace_nodes(first, {statement: call})
+    inner = replace_nodes(first, edits)
     return {first: cst.FlattenSentinel([*definitions, set_apart(inner)])}
 
 

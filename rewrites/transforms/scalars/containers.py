@@ -7,7 +7,7 @@ from dataclasses import replace
 import libcst as cst
 import torch
 
-from fullgraph.rewrites.analysis import NotApplicable, find_definitions
+from fullgraph.rewrites.analysis import NotApplicable, assigned_value, find_definitions
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.scalar import Number, arithmetic_result
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
@@ -94,6 +94,8 @@ def propagate_to_container_use(
             pass
         case cst.Return():
             uses.assume_reader_accepts_tensor(RETURNED)
+        case cst.Index():
+            _stack_indices(uses, container, parent, number)
         case cst.Element() | cst.DictElement():
             whole = next(
                 one for one in uses.document.ancestors(parent) if not isinstance(one, _DISPLAYS)
@@ -142,6 +144,29 @@ def _propagate_to_call(
         uses.assume_reader_accepts_tensor(KEPT)
     else:
         raise NotApplicable(f"`{uses.document.code(call.func)}` may need numbers")
+
+
+def _stack_indices(
+    uses: UseEdits, container: cst.BaseExpression, index: cst.Index, number: Number
+) -> None:
+    """Rewrite `x[at]` to `x[torch.stack(at)]`, where the list `at` now holds 0-d tensors.
+
+    Raises NotApplicable unless a comprehension makes the list, and it indexes a tensor.
+    """
+    subscript = uses.document.parent(uses.document.parent(index))
+    if not isinstance(subscript, cst.Subscript) or not uses.is_tensor(subscript.value):
+        raise NotApplicable("it goes into a container that indexes what is no tensor")
+    if number.kind is not int or number.dtype not in (torch.int64, torch.int32):
+        raise NotApplicable("it is no whole number")
+    known = find_definitions(uses.document, container)
+    bindings = (
+        known.reaching.get(container, ()) if known and isinstance(container, cst.Name) else ()
+    )
+    values = [assigned_value(uses.document, one) for one in bindings]
+    if not values or not all(isinstance(one, cst.ListComp) for one in values):
+        raise NotApplicable("it is an index together with others")
+    uses.assume(f"`{uses.document.code(container)}` is not empty")
+    uses.write(container, build_expression("torch.stack({all})", all=container), "torch")
 
 
 def _list_of(container: cst.BaseExpression) -> cst.BaseExpression:

@@ -131,6 +131,35 @@ def test_optional_tensors_stay_optional():
     outcome.check((torch.ones(3),))
 
 
+def test_a_number_that_only_the_check_reads_is_computed_in_the_operator():
+    source = (
+        f"{HEAD}def f(x, most: int = 3, eps=1e-6):\n"
+        "    # not too many\n"
+        "    bad = int((x.isnan() | (x < eps)).sum())\n"
+        '    if bad > most:\n        raise ValueError(f"{bad} of {most}")\n'
+        "    return x * 2\n"
+    )
+    outcome = rewritten(source, torch.ones(2))
+    assert (
+        "def _check_bad(x: torch.Tensor, eps: float, most: int) -> None:\n"
+        "    bad = int((x.isnan() | (x < eps)).sum())\n    if bad > most:\n"
+    ) in outcome.source
+    assert "    # not too many\n    _check_bad(x, eps, most)\n    return" in outcome.source
+    assert outcome.rules == ["FG101"] and outcome.applicability == [Applicability.SAFE]
+    outcome.check(exact=True)
+    with pytest.raises(ValueError, match="4 of 3"):
+        torch.compile(imported(outcome.source).f, backend="eager")(torch.zeros(4))
+
+
+def test_a_number_that_other_code_reads_stays_outside():
+    source = (
+        f"{HEAD}def f(x):\n    bad = int(x.isnan().sum())\n"
+        "    if bad > 1:\n        raise ValueError(bad)\n    return x * bad\n"
+    )
+    text, _, _ = offered(source, "bad > 1", BRANCH, torch.ones(2))
+    assert "(bad: int) -> None:\n    if bad > 1:\n" in text
+
+
 @pytest.mark.parametrize(
     ("body", "assumption"),
     [

@@ -215,6 +215,21 @@ def test_the_pointer_of_a_queue():
     outcome.check()
 
 
+def test_a_list_of_numbers_that_is_an_index_is_stacked():
+    source = (
+        "import torch\n\n\ndef position(times, time):\n"
+        "    return int((times == time).int().argmax())\n\n\n"
+        "def f(times, wanted, x):\n"
+        "    at = [position(times, time) for time in wanted]\n    return x[at] * 2\n"
+    )
+    times = torch.arange(5.0)
+    outcome = rewritten(source, times, times[[3, 1]], torch.randn(5, 2))
+    assert "return (times == time).int().argmax()\n" in outcome.source
+    assert "return x[torch.stack(at)] * 2\n" in outcome.source
+    assert "`at` is not empty" in outcome.assumes
+    outcome.check((times, times[[0, 4, 2]], torch.randn(5, 2)), exact=True)
+
+
 def test_an_index_into_a_tensor_that_stays_on_its_device_is_unsafe():
     source = (
         "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
