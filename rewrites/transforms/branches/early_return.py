@@ -15,7 +15,13 @@ from fullgraph.rewrites.analysis import (
     names_read,
     walk,
 )
-from fullgraph.rewrites.source import Replacement, build_statement, leading_lines, replace_nodes
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    build_statement,
+    leading_lines,
+    replace_nodes,
+)
 from fullgraph.rewrites.transforms.branches.assignments import (
     RETURN,
     statements_of,
@@ -27,6 +33,7 @@ from fullgraph.rewrites.transforms.branches.own_tensors import parts_evaluated
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.shortcut import is_work, leave_in_eager
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
+from fullgraph.rewrites.transforms.eager_only import compiling_condition
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
@@ -115,12 +122,15 @@ def select_return(
         bare = early.with_changes(lpar=(), rpar=())
         lines.append(build_statement("{n} = {v}", n=name, v=bare))
         names[early] = cst.Name(name)
+    value = _without_clone(early, value) if early not in names else value
     selection.tests.append(node.test)
     alone = len(statements_of(node.body)) == 1
     saves = alone and not is_work(site, body) and is_work(site, [*after.statements, after.value])
     selection.has_shortcut |= saves
     if condition.guard is not None:
         found = _rewrite_guarded(node, condition, after, value, choice.uses, lines)
+        if saves and not condition.disjunction and after.value in walk(value):
+            return _select_compiled(site, node, condition.guard, after, value)
         if saves:
             leave = leave_in_eager(site.document, node.test, node.body)
             leave = leave.with_changes(leading_lines=node.leading_lines)
@@ -189,3 +199,42 @@ def _rewrite_guarded(
         kept = node.with_changes(test=condition.guard, body=cst.IndentedBlock([chosen]))
         return {node: kept}
     return {node: node.with_changes(test=condition.guard), after.line: chosen}
+
+
+def _select_compiled(
+    site: Site,
+    node: cst.If,
+    guard: cst.BaseExpression,
+    after: LaterStatements,
+    value: cst.BaseExpression,
+) -> dict[cst.CSTNode, Replacement]:
+    """Rewrite `if guard and t: return a`, which eager code keeps; compiled code selects later.
+
+    `value` is the selection between `a` and `after.value`, which is computed once.
+    """
+    document = site.document
+    name = document.unused_local(node, "result")
+    test = build_expression(f"{compiling_condition(document)} and {{g}}", g=guard)
+    selected = replace_nodes(value, {after.value: cst.Name(name)})
+    lines = [
+        build_statement(f"{name} = {{v}}", v=after.value.with_changes(lpar=(), rpar=())),
+        cst.If(test, cst.IndentedBlock([build_statement(f"{name} = {{v}}", v=selected)])),
+        build_statement(f"return {name}"),
+    ]
+    lines[0] = lines[0].with_changes(leading_lines=after.line.leading_lines)
+    lines[-1] = lines[-1].with_changes(trailing_whitespace=after.line.trailing_whitespace)
+    leave = leave_in_eager(document, node.test, node.body)
+    leave = leave.with_changes(leading_lines=node.leading_lines)
+    return {node: leave, after.line: cst.FlattenSentinel(lines)}
+
+
+def _without_clone(early: cst.BaseExpression, value: cst.BaseExpression) -> cst.BaseExpression:
+    """Return `torch.where(t, x, b)` for `torch.where(t, x.clone(), b)`, which is a new tensor too.
+
+    `early` is the value that may be `x.clone()`, and `value` the selection.
+    """
+    match early:
+        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("clone")), args=[]):
+            # the other value stays the same object, which is looked for later
+            return replace_nodes(value, {early: tensor}, lambda node: early in walk(node))
+    return value

@@ -171,9 +171,10 @@ class Model(torch.nn.Module):
             "return torch.where(condition, x, self.layer(x))",
         ),
         (
-            "if torch.equal(x, -x):\n    return x\nreturn self.layer(x)",
-            "if not COMPILED and torch.equal(x, -x):\n    return x\nif x.shape == (-x).shape:\n"
-            "    return torch.where((x == -x).all(), x, self.layer(x))\nreturn self.layer(x)",
+            "if torch.equal(x, -x):\n    return x.clone()\nreturn self.layer(x)",
+            "if not COMPILED and torch.equal(x, -x):\n    return x.clone()\n"
+            "result = self.layer(x)\nif COMPILED and x.shape == (-x).shape:\n"
+            "    result = torch.where((x == -x).all(), x, result)\nreturn result",
         ),
         (
             "if not x.mean() > 0:\n    x = x + self.layer(x)\nreturn x",
