@@ -213,9 +213,7 @@ class Choice:
         """
         match self.test:
             case cst.Comparison(left=left, comparisons=[one]) if left.deep_equals(operand):
-                kind, number = type(one.operator), integer_literal(one.comparator)
-                zero = (kind, number) in ((cst.Equal, 0), (cst.LessThan, 1))
-                is_zero = _is_positive(one) if when else zero
+                is_zero = _is_positive(one) if when else _is_zero(one)
                 return is_zero and _counted_mask(self.site, operand) is not None
         return False
 
@@ -276,6 +274,25 @@ def mask_of_any(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None
         case cst.Comparison(left=count, comparisons=[one]) if _is_positive(one):
             return _counted_mask(site, count)
     return None
+
+
+def mask_of_none(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the mask `m` of a condition that holds where `m` is true nowhere; None for others.
+
+    That is `~m.any()`, `m.sum() == 0`, and `n == 0` after `n = m.sum()` or `n = m.sum().item()`.
+    """
+    match condition:
+        case cst.UnaryOperation(operator=cst.BitInvert(), expression=opposite):
+            return mask_of_any(site, opposite)
+        case cst.Comparison(left=count, comparisons=[one]) if _is_zero(one):
+            return _counted_mask(site, count)
+    return None
+
+
+def _is_zero(target: cst.ComparisonTarget) -> bool:
+    """Return whether a comparison with a count asks whether it is zero."""
+    kind, number = type(target.operator), integer_literal(target.comparator)
+    return (kind, number) in ((cst.Equal, 0), (cst.LessThan, 1))
 
 
 def _is_positive(target: cst.ComparisonTarget) -> bool:

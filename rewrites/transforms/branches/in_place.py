@@ -21,7 +21,8 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import build_expression, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
 from fullgraph.rewrites.transforms.branches.branches import blocks_of
-from fullgraph.rewrites.transforms.branches.choice import Choice, mask_of_any
+from fullgraph.rewrites.transforms.branches.choice import Choice, mask_of_any, mask_of_none
+from fullgraph.rewrites.transforms.branches.filled_masks import fill_selected
 from fullgraph.rewrites.transforms.branches.own_tensors import updates_own_tensor
 
 _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
@@ -223,15 +224,15 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
             return node.with_changes(value=_guard_method(choice, call, when))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
             choice.require_pure(node.value, target.slice[0])
-            if when and _selects_nothing_else(choice, target):
-                return node.with_changes(value=choice.make_finite(node.value, when))
+            if _selects_nothing_else(choice, target, when):
+                return fill_selected(choice.site, node, choice.make_finite(node.value, when))
             return node.with_changes(value=_select_by(choice, node.value, target, when))
     raise NotApplicable(f"`{choice.site.document.code(node)}` is no update of a tensor")
 
 
-def _selects_nothing_else(choice: Choice, target: cst.Subscript) -> bool:
-    """Return whether `x[m]` selects nothing where the condition, `m.any()`, is false."""
-    mask = mask_of_any(choice.site, choice.test)
+def _selects_nothing_else(choice: Choice, target: cst.Subscript, when: bool) -> bool:
+    """Return whether `x[m]` selects nothing unless the condition, `m.any()`, equals `when`."""
+    mask = (mask_of_any if when else mask_of_none)(choice.site, choice.test)
     match target.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=index))]:
             return mask is not None and mask.deep_equals(index)

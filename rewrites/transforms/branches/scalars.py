@@ -207,7 +207,8 @@ class Numbers:
         Raises NotApplicable if the result would have another dtype.
         """
         seen = infer(self.site, other)
-        if seen is None or not all(tensor.is_float for tensor in seen.tensors):
+        same = self.dtype == "int64" and seen is not None and seen.dtypes == {"int64"}
+        if seen is None or not (same or all(tensor.is_float for tensor in seen.tensors)):
             raise NotApplicable("the number meets a tensor that is not of a floating dtype")
         if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
             raise NotApplicable("the number meets a tensor on another device")

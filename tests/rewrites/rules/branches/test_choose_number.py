@@ -142,7 +142,19 @@ def test_a_count_of_a_mask_decides_about_stores_by_that_mask():
     )
     source = _function(body, "x", "keeps", "old")
     outcome = rewritten(source, _leaf(X), False, torch.ones(1))
-    assert "            w[m] = x.sum() / count.clamp(min=1)\n" in outcome.source
+    assert "            w.masked_fill_(m, x.sum() / count.clamp(min=1))\n" in outcome.source
     assert "            old[0] = torch.where(condition, old[0] + count, old[0])" in outcome.source
     assert "        n = torch.where(condition, n + 1, n)\n" in outcome.source
     outcome.check()
+
+
+def test_a_store_by_a_mask_that_may_be_empty_needs_no_condition():
+    body = (
+        "w, n = torch.zeros_like(x), 0\nfor low in (0.0, 5.0):\n    m = x > low\n"
+        "    count = int(m.sum())\n    if count == 0:\n        continue\n"
+        "    w[m] = 3 / count\n    n += 1\nreturn w / n"
+    )
+    outcome = rewritten(_function(body), X)
+    assert "    w.masked_fill_(m, 3 / count.clamp(min=1))\n" in outcome.source
+    assert outcome.after.default.ok and outcome.after.fullgraph.ok
+    outcome.check((X * 100,))
