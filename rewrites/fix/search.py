@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key, check_causes, replaces_causes
 from fullgraph.rewrites.fix.offers import EditKey, Offer, Offers, apply_offers
-from fullgraph.rewrites.proof import Proof, ProofState
+from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability
 
 Texts = Mapping[str, str]
@@ -66,6 +67,8 @@ class SearchState:
     """Causes whose condition had one value on every input: no edit that depends on it is safe."""
     deferred: frozenset[EditKey] = frozenset()
     """Safe edits that replace their cause by one that only an unsafe edit may remove."""
+    idle: Mapping[CauseKey, CauseKey] = field(default_factory=dict)
+    """Causes whose edits join no graphs while another cause stays, each with that one."""
     offers: Mapping[CauseKey, Offers] = field(default_factory=dict)
     """Latest offers for each cause."""
     originals: Texts = field(default_factory=dict)
@@ -84,6 +87,9 @@ class SearchState:
         `level` is the least safe applicability that it may have, `boundary` its `Rule.boundary`.
         """
         unsafe = level is Applicability.UNSAFE
+        staying = set(map(cause_key, self.program.explanation.causes))
+        if not boundary and self.idle.get(cause_key(found.cause)) in staying:
+            return None
         tried = (self.only_plain and found.plain) or found.offers
         offers = [offer for offer in tried if offer.rule.boundary == boundary]
         for offer in sorted(offers, key=lambda o: o.preference) if unsafe else offers:
@@ -98,6 +104,14 @@ class SearchState:
             if allowed and (state is None or (unsafe and state is not ProofState.FAILED)):
                 return offer
         return None
+
+    def has_edit(self, cause: Cause) -> bool:
+        """Return whether an edit that has not failed, other than a boundary, removes a cause."""
+        found = self.offers.get(cause_key(cause))
+        edits = [o for o in found.offers if not o.rule.boundary] if found is not None else []
+        left = [o for o in edits if self.states.get(o.key) is not ProofState.FAILED]
+        shown = Applicability.DISPLAY
+        return any(offer.rewrite.applicability is not shown for offer in left)
 
     def is_one_sided(self, offer: Offer) -> bool:
         """Return whether a condition that `offer` depends on had one value on every input."""
@@ -144,6 +158,7 @@ def search_edits(
     There are at most `rounds` rounds of new offers. `level` is the least safe applicability that an
     edit may have. Without `boundaries`, only edits that keep the code in the graph are tried.
     """
+    start = state.program
     for _ in range(rounds):
         explanation = state.program.explanation
         if runs.is_late() or explanation.error or not explanation.causes:
@@ -156,7 +171,7 @@ def search_edits(
         if after.program is state.program and len(after.trials) == len(state.trials):
             break
         state = after
-    return state
+    return _undo_without_gain(state, start)
 
 
 def search_safe_edits(
@@ -212,6 +227,39 @@ def _next_offers(
         if offers:
             return list(offers.values())
     return []
+
+
+def _undo_without_gain(state: SearchState, start: EditedProgram) -> SearchState:
+    """Undo the edits since `start`, last first, while they join no graphs.
+
+    Dynamo skips a function that breaks in a loop, whatever else is mended in it. Return the new
+    state, in which the undone edits have failed.
+    """
+    while (parent := state.program.parent) is not None and state.program is not start:
+        index = state.program.trial
+        trial = state.trials[index]
+        before, after = parent.explanation, state.program.explanation
+        lasting = [c for c in after.causes if cause_key(c) not in state.idle]
+        editable = {_function_of(c) for c in lasting if state.has_edit(c)}
+        staying = {at: c for c in lasting if (at := _function_of(c)) not in editable}
+        gains = before.default != after.default or before.fullgraph.ok or after.fullgraph.ok
+        if gains or not all(_function_of(offer.cause) in staying for offer in trial.offers):
+            break
+        idle, why = dict(state.idle), ""
+        for offer in trial.offers:
+            cause = staying[_function_of(offer.cause)]
+            idle[cause_key(offer.cause)] = cause_key(cause)
+            why = f"no graphs are joined while `{cause.expression}` breaks the same function"
+        checks = (*trial.proof.checks, Check("causes", False, why))
+        proof = replace(trial.proof, state=ProofState.FAILED, checks=checks)
+        state = state.with_trial(index, replace(trial, accepted=False, proof=proof))
+        state = state.with_proof_state((o.key for o in trial.offers), ProofState.FAILED)
+        state = replace(state, program=parent, idle=idle)
+    return state
+
+
+def _function_of(cause: Cause) -> tuple[str, str]:
+    return cause.position.file, cause.position.function
 
 
 def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:

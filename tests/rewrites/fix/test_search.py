@@ -28,13 +28,15 @@ def cause(expression):
 
 
 def explanation(text):
-    """Every name that starts with `bad` in the text is a cause."""
+    """Every name that starts with `bad` in the text is a cause; `bad_loop` skips the frame."""
     words = [word for word in text.split() if word.startswith("bad")]
+    breaks = 1 if "bad_loop" in words else len(words)
     return SimpleNamespace(
         causes=tuple(cause(word) for word in words),
         error=None,
         crashes=(),
         recompiles=(),
+        default=SimpleNamespace(graphs=breaks + 1, breaks=breaks),
         fullgraph=SimpleNamespace(ok=not words),
     )
 
@@ -113,6 +115,17 @@ def test_an_edit_that_only_brings_another_cause_is_deferred():
     unsafe = program.search(UNSAFE, safe)
     assert unsafe.program.texts == {"f.py": "good"} and not unsafe.deferred
     assert not safe.program.texts
+
+
+def test_an_edit_that_joins_no_graphs_is_undone():
+    program = FakeProgram("bad1 + bad_loop", {"bad1": "good1"})
+    found = program.search()
+    (trial,) = found.trials
+    assert not found.program.texts and not trial.accepted
+    assert trial.proof.reason == "no graphs are joined while `bad_loop` breaks the same function"
+    assert len(program.search(UNSAFE, found).trials) == 1
+    program.edits["bad_loop"] = "good2"
+    assert program.search().program.texts == {"f.py": "good1 + good2"}
 
 
 def test_no_edit_is_searched_for_when_time_is_up():
