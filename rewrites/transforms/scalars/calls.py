@@ -281,6 +281,7 @@ def _rewrite_max_or_min(
 ) -> None:
     """Rewrite `max(n, 1)` to `n.clamp(min=1)`, where `arg` is `n`; `called` is "max" or "min".
 
+    Where both arguments become tensors, `max(n, k)` is `torch.maximum(n, k)`.
     Raises NotApplicable if the other arguments are not known to be numbers.
     """
     others = [one.value for one in call.args if one is not arg]
@@ -300,7 +301,11 @@ def _rewrite_max_or_min(
     bound = "min" if called == "max" else "max"
     parts = {f"o{n}": one for n, one in enumerate(others)}
     text = "{n}" + "".join(f".clamp({bound}={{{name}}})" for name in parts)
-    uses.write(call, build_expression(text, n=arg.value, **parts))
+    if len(others) == 1 and others[0] in uses.tensors:
+        text, parts = f"torch.{called}imum({{a}}, {{b}})", {"a": call.args[0].value}
+        uses.write(call, build_expression(text, b=call.args[1].value, **parts), "torch")
+    else:
+        uses.write(call, build_expression(text, n=arg.value, **parts))
     is_int_or_float = whole != all(kind is not float for kind in kinds)
     kind = float if float in (number.kind, *kinds) else int
     dtype = torch.result_type(torch.empty((), dtype=number.dtype), kind(1))

@@ -91,6 +91,11 @@ FIXED = [
         "a, b = x[:2].detach().unbind()  # the first two\n    return a * x + b",
     ),
     (
+        "a, b = x[:2].long().tolist()\n    return x * max(a, b, 1) + max(a, b)",
+        "a, b = x[:2].long().unbind()\n"
+        "    return x * b.clamp(min=a).clamp(min=1) + torch.maximum(a, b)",
+    ),
+    (
         "y = x\n    for i, v in enumerate(x.tolist()):\n        y = y + v * i\n    return y",
         "y = x\n    for i, v in enumerate(x.detach().unbind()):\n        y = y + v * i\n"
         "    return y",
