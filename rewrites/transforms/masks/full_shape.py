@@ -12,6 +12,7 @@ from fullgraph.rewrites.source import build_expression, replace_nodes
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.flow import Flow
+from fullgraph.rewrites.transforms.masks.index_ranges import is_in_range
 from fullgraph.rewrites.transforms.masks.operators import parse_operation
 from fullgraph.rewrites.transforms.masks.padding import PaddedValue, evaluate_padding
 from fullgraph.rewrites.transforms.masks.reads import Read
@@ -107,7 +108,10 @@ class FullShapeWriter:
             if isinstance(one, cst.Subscript) and one in self.flow.gathers:
                 index = extent.only_index(one)
                 assert index is not None
-                inner[index] = self.with_neutral_padding(index, "0")
+                if is_in_range(self.flow, index, one.value):
+                    inner[index] = self.with_whole_tensors(index)
+                else:
+                    inner[index] = self.with_neutral_padding(index, "0")
         return replace_nodes(node, inner)
 
     def _index_of_gather(self, call: cst.Call) -> cst.BaseExpression | None:
@@ -209,7 +213,7 @@ class FullShapeWriter:
                 return self.is_linear(node.left) and self.is_linear(node.right)
             case cst.BinaryOperation(operator=cst.Multiply()):
                 return self._is_scaled(node.left, node.right)
-            case cst.BinaryOperation(operator=cst.Divide()):
+            case cst.BinaryOperation(operator=cst.Divide() | cst.Modulo()):
                 return ops.is_number(self.flow.site, node.right) and self.is_linear(node.left)
             case cst.Comparison(comparisons=[one]):
                 return self._is_harmless(node.left) and self._is_harmless(one.comparator)
@@ -246,6 +250,9 @@ class FullShapeWriter:
             return all(self._is_harmless(operand) for operand in made.operands)
         if made.name in ops.LINEAR or self._has_no_gradient(made.name):
             return all(self.is_linear(operand) for operand in made.operands)
+        if made.name == "linear":  # a gradient of zero times infinity would be NaN
+            seen = self.flow.site.observed(node)
+            return seen is not None and not seen.requires_grad and self.is_linear(made.tensor)
         if made.name in ("sum", "mean"):  # over what lies behind the mask: others are ends
             return self.is_linear(made.tensor)
         if made.name in ops.SCALED and len(made.operands) == 2:

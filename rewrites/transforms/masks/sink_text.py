@@ -11,9 +11,11 @@ from fullgraph.rewrites.analysis import NotApplicable
 from fullgraph.rewrites.source import build_expression, build_statement
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.aliases import has_no_alias
+from fullgraph.rewrites.transforms.masks.dimensions import only_index
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
 from fullgraph.rewrites.transforms.masks.index_add import IndexAdd
+from fullgraph.rewrites.transforms.masks.index_ranges import is_in_range
 from fullgraph.rewrites.transforms.masks.losses import Loss
 from fullgraph.rewrites.transforms.masks.reduction_text import ReductionWriter
 from fullgraph.rewrites.transforms.masks.sinks import (
@@ -95,7 +97,7 @@ class SinkWriter:
 
         Raises NotApplicable if no padding value is finite.
         """
-        if self._only_stored(sink) and self.text.is_linear(root):
+        if (self._only_stored(sink) or self._only_in_range(sink)) and self.text.is_linear(root):
             return {root: self.text.with_whole_tensors(root)}
         known = self.text.padded_value(root)
         self.text.values[sink.name] = None if sink.augmented else known.number
@@ -161,6 +163,19 @@ class SinkWriter:
         uses = definitions.uses(sink.name)
         sinks = [one for use in uses for one in self.flow.trees.get(use, [])]
         return len(uses) > 0 and all(isinstance(one, StoreSink) for one in sinks) and bool(sinks)
+
+    def _only_in_range(self, sink: BindSink) -> bool:
+        """Return whether all uses of a name index a tensor whose length they stay below."""
+        definitions, parent = self.flow.definitions, self.flow.site.document.parent
+        assert definitions is not None
+        tables = [parent(parent(parent(use))) for use in definitions.uses(sink.name)]
+        return bool(tables) and all(
+            isinstance(table, cst.Subscript)
+            and table in self.flow.gathers
+            and (index := only_index(table)) is not None
+            and is_in_range(self.flow, index, table.value)
+            for table in tables
+        )
 
     # Assignments.
 

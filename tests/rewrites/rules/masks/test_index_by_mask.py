@@ -116,6 +116,22 @@ def test_a_question_that_only_skips_an_assignment_goes():
     outcome.check((X, MASK & False))
 
 
+def test_an_index_that_is_in_range_needs_no_mask():
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.read = torch.nn.Linear(4, 4).requires_grad_(False)\n\n"
+        "    def forward(self, x, m):\n        z = torch.zeros_like(x)\n"
+        "        i = m[:, 0].nonzero().flatten()\n        at = x[i].sum(1).long() % x.shape[0]\n"
+        "        z[i] = self.read(x[at])\n        return z\n"
+    )
+    outcome = rewritten(source, X.detach() * 9, MASK)
+    assert (
+        "        i = m[:, 0]\n        at = x.sum(1).long() % x.shape[0]\n"
+        "        z = torch.where(i[:, None], self.read(x[at]), z)\n"
+    ) in outcome.source
+    outcome.check((X.detach(), ~MASK), (X.detach(), MASK & False))
+
+
 def test_unsafe_where_nothing_must_not_be_selected():
     outcome = rewritten(_function("return x[torch.where(m)].max()"), X, MASK)
     assert outcome.applicability == [Applicability.UNSAFE]
