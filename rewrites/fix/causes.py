@@ -24,10 +24,16 @@ def count_recompiles(explanation: Explanation) -> int:
     return sum(recompile.count for recompile in explanation.recompiles)
 
 
-def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> Check:
+def check_causes(
+    before: Explanation,
+    after: Explanation,
+    mended: Iterable[Cause],
+    costly: Iterable[Cause] = (),
+) -> Check:
     """Check that edits removed the causes `mended` and added no cause, recompile or crash.
 
-    `before` and `after` explain the program without and with the edits.
+    `before` and `after` explain the program without and with the edits. `costly` are those of
+    `mended` whose edits make compiled code compute more: they must leave fewer breaks.
     """
     title = "causes"
     if after.error or after.crashes:
@@ -43,9 +49,22 @@ def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause
     elif new.total() >= old.total() and not captured:
         added = next(iter(new - old))
         return Check(title, False, f"`{added[3]}` breaks instead")
+    if not captured and not all(_has_fewer_breaks(before, after, cause) for cause in costly):
+        return Check(title, False, "it breaks as often as before, and computes more")
     if count_recompiles(after) > count_recompiles(before):
         return Check(title, False, "it recompiles more often")
     return Check(title, True, f"{old.total()} causes before, {new.total()} after")
+
+
+def _has_fewer_breaks(before: Explanation, after: Explanation, cause: Cause) -> bool:
+    """Return whether there are fewer breaks in the mode of `cause`: default mode, if it has both.
+
+    A hidden cause has none in default mode yet; removing it is enough.
+    """
+    if cause.events and "default" in cause.modes:
+        return (after.default.breaks or 0) < (before.default.breaks or 0)
+    fewer = (after.fullgraph.breaks or 0) < (before.fullgraph.breaks or 0)
+    return fewer or bool(after.fullgraph.ok)
 
 
 def staying_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> list[Cause]:

@@ -325,13 +325,14 @@ def _try_edits(
     proof = runs.prove(program.texts, new, offers)
     chain = chain or EditChain(program.explanation)
     mended = [offer.cause for offer in offers]
+    costly = [offer.cause for offer in offers if offer.rewrite.needs_both_branches]
     explanation, replaced = program.explanation, False
     allowed = proof.whole or (proof.holds and level is Applicability.UNSAFE)
     if proof.holds and not allowed:
         state = replace(state, one_sided=state.one_sided | set(_one_sided_causes(offers, proof)))
     if allowed:
         explanation = runs.explain(new, offers)
-        check = check_causes(chain.start, explanation, mended)
+        check = check_causes(chain.start, explanation, mended, costly)
         replaced = not check.ok and replaces_causes(chain.start, explanation, mended)
         result = proof.state if check.ok or replaced else ProofState.FAILED
         proof = replace(proof, state=result, checks=(*proof.checks, check))
@@ -348,7 +349,7 @@ def _try_edits(
         longer = replace(chain, remaining=chain.remaining - 1)
         after = _extend_chain(state, longer, level, runs)
         if after.program is not state.program:
-            check = check_causes(chain.start, after.program.explanation, mended)
+            check = check_causes(chain.start, after.program.explanation, mended, costly)
             trial = replace(trial, proof=replace(proof, checks=(*proof.checks[:-1], check)))
         else:
             failed = replace(proof, state=ProofState.FAILED)

@@ -25,8 +25,9 @@ without an `else`, and of two blocks takes the `if`, unless the `else` does more
 the case that nothing was selected: `if len(rows) == 0: … else: …`. An `else` that does nothing, or
 adds zero (`y += 0.0 * unused.sum()`), counts as none.
 
-Always unsafe, and accepted only where the proof took both branches and found equal results. Where
-the code that compiled code always runs draws random numbers, those that follow are others.
+Always unsafe, and accepted only where the proof took both branches and found equal results, and
+where fewer graph breaks are left, because compiled code computes more. Where the code that compiled
+code always runs draws random numbers, those that follow are others.
 
 Refuses: conditions of a loop or a comprehension, and branches that raise.
 """

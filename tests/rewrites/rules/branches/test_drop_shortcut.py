@@ -98,6 +98,14 @@ def test_only_a_condition_without_effect_is_left_to_eager_code():
     assert not needed.diff(unsafe=True) and "outputs" in needed.unfixed[0].reason
 
 
+def test_an_edit_after_which_as_many_breaks_are_left_is_not_made():
+    body = "if (x > 0).all():\n    return x.relu()\ntorch._dynamo.graph_break()\nreturn x.relu()"
+    fixes = _fixed(_function(body), X.abs())
+    assert fixes.before.default.breaks == 1
+    assert not fixes.diff(unsafe=True)
+    assert "as often as before" in fixes.unfixed[0].reason
+
+
 COUNTER = """
 import torch
 

@@ -118,7 +118,8 @@ def test_a_question_that_only_skips_an_assignment_goes():
 
 def test_an_index_that_is_in_range_needs_no_mask():
     source = (
-        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
         "        self.read = torch.nn.Linear(4, 4).requires_grad_(False)\n\n"
         "    def forward(self, x, m):\n        z = torch.zeros_like(x)\n"
         "        i = m[:, 0].nonzero().flatten()\n        at = x[i].sum(1).long() % x.shape[0]\n"
