@@ -224,14 +224,14 @@ def _merge_replacements(
     """Merge the replacements of several edits; insert equal nodes after a node only once."""
     merged: dict[cst.CSTNode, Replacement] = {}
     for node, new in ((node, new) for edit in edits for node, new in edit.items()):
-        old = _inserted_after(node, merged.get(node))
-        inserted = _inserted_after(node, new)
+        old = inserted_after(node, merged.get(node))
+        inserted = inserted_after(node, new)
         added = [one for one in inserted if not any(one.deep_equals(known) for known in old)]
         merged[node] = cst.FlattenSentinel([node, *old, *added]) if inserted else new
     return merged
 
 
-def _inserted_after(node: cst.CSTNode, new: Replacement | None) -> list[cst.CSTNode]:
+def inserted_after(node: cst.CSTNode, new: Replacement | None) -> list[cst.CSTNode]:
     """Return the nodes that `new` inserts after an unchanged `node`; [] if it replaces `node`."""
     nodes = list(new.nodes) if isinstance(new, cst.FlattenSentinel) else []
     return nodes[1:] if nodes and nodes[0] is node else []
@@ -254,7 +254,7 @@ def _nodes_overlap(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> 
     """
     if a is b:
         edits = (one.rewrite.replacements[a], other.rewrite.replacements[b])
-        return not all(_inserted_after(a, edit) for edit in edits)
+        return not all(inserted_after(a, edit) for edit in edits)
     return a in tuple(one.document.ancestors(b)) or b in tuple(one.document.ancestors(a))
 
 

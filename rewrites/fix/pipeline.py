@@ -25,6 +25,7 @@ from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
 from fullgraph.rewrites.fix.fixes import Fixes
 from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers, places_to_observe, propose
 from fullgraph.rewrites.fix.program_facts import facts_of_program
+from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import CheckedSetting, CompileSetting, find_setting
 from fullgraph.rewrites.fix.results import FullgraphRun, list_suggestions, list_unfixed
@@ -33,10 +34,8 @@ from fullgraph.rewrites.fix.search import (
     ProgramRuns,
     SearchState,
     Texts,
-    search_edits,
     search_safe_edits,
     search_unsafe_edits,
-    undo_under_inductor,
 )
 from fullgraph.rewrites.proof import (
     Check,
@@ -220,8 +219,7 @@ def fix(
         if key not in verified:
             report_progress("running under fullgraph=True with Inductor")
             with override_program(program.target, texts):
-                exempt = _exempt(offers)
-                verified[key] = verify_inductor(program, seconds_left(), exempt=exempt)
+                verified[key] = verify_inductor(program, seconds_left(), exempt=_exempt(offers))
         return verified[key]
 
     def runs_whole(texts: Texts, offers: Sequence[Offer]) -> bool:
@@ -261,12 +259,11 @@ def fix(
     def verify_setting(setting: CompileSetting) -> Check:
         report_progress(f"running with {setting}{' under Inductor' if inductor else ''}")
         with patch_config(setting.config), override_program(program.target, base.program.texts):
-            exempt = _exempt(base.accepted)
             return verify_inductor(
                 setting.of(program),
                 seconds_left(),
                 fullgraph=False,
-                exempt=exempt,
+                exempt=_exempt(base.accepted),
                 original=program if setting.tensors or setting.warm_up else None,
                 backend="inductor" if inductor else "eager",
             )
@@ -288,7 +285,9 @@ def fix(
             exempt = granted.get(_key_of(texts), frozenset()) - {"randomness"}
             return prove(program, texts, base=texts, seconds=seconds_left(), exempt=exempt)
 
-    runs = ProgramRuns(propose_edits, prove_edits, prove_under_inductor, explain_edits, is_late)
+    runs = ProgramRuns(
+        propose_edits, prove_edits, prove_under_inductor, check_fullgraph, explain_edits, is_late
+    )
     with progress_line("Explaining …") as show:
         report_progress("explaining")
         known: list[Explanation] = []
@@ -316,7 +315,7 @@ def fix(
             unsafe = base = search_unsafe_edits(plain, safe, runs, rounds)
             tried = _better(whole, lambda: verify("unsafe", unsafe))
             if tried is None or not tried.check.ok:  # else `fullgraph=True` is the answer
-                unsafe = base = search_edits(unsafe, Applicability.UNSAFE, runs, rounds)
+                unsafe = base = search_with_boundaries(unsafe, plain, safe, runs, rounds)
             unsafe = search_recompile_edits(unsafe, Applicability.UNSAFE, runs)
             if inductor and unsafe.program is not safe.program:
                 unsafe = undo_under_inductor(unsafe, runs)

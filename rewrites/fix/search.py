@@ -50,6 +50,8 @@ class ProgramRuns:
     """Prove that the second texts, made from the first by the offers, behave as the first do."""
     prove_under_inductor: Callable[[Texts, Sequence[Offer]], Proof]
     """Prove that texts, made from the original by the offers, behave as it does under Inductor."""
+    check_fullgraph: Callable[[Texts, Sequence[Offer]], Check]
+    """Run texts, made by the offers, under `fullgraph=True` with Inductor."""
     explain: Callable[[Texts, Sequence[Offer]], Explanation]
     is_late: Callable[[], bool]
     """Return whether the time is over."""
@@ -73,6 +75,8 @@ class SearchState:
     """Latest offers for each cause."""
     originals: Texts = field(default_factory=dict)
     """Texts on disk of the files for which an edit was offered."""
+    blocked: frozenset[tuple[str, CauseKey]] = frozenset()
+    """Rules that are not tried for a cause: the rule's code and the cause."""
     only_plain: bool = False
     """Whether new operators and subgraphs wait where plain code, perhaps unsafe, is offered too."""
 
@@ -94,6 +98,8 @@ class SearchState:
         offers = [offer for offer in tried if offer.rule.boundary == boundary]
         for offer in sorted(offers, key=lambda o: o.preference) if unsafe else offers:
             state = self.states.get(offer.key)
+            if (offer.rule.code, cause_key(offer.cause)) in self.blocked:
+                continue
             if not unsafe and (offer.key in self.deferred or self.is_one_sided(offer)):
                 continue
             if offer.key in self.deferred:
@@ -198,12 +204,12 @@ def search_unsafe_edits(
     level = Applicability.UNSAFE
     if {o.key for o in safe.accepted if not o.is_plain} - {o.key for o in plain.accepted}:
         found = search_edits(plain, level, runs, rounds, boundaries=False)
-        if not _is_better(safe.program, found.program):
+        if not is_better(safe.program, found.program):
             return found
     return search_edits(safe, level, runs, rounds, boundaries=False)
 
 
-def _is_better(one: EditedProgram, other: EditedProgram) -> bool:
+def is_better(one: EditedProgram, other: EditedProgram) -> bool:
     """Return whether `one` has fewer causes than `other`, or as many and fewer graphs."""
     ranks = [(len(e.causes), e.default.graphs or 0) for e in (one.explanation, other.explanation)]
     return ranks[0] < ranks[1]
@@ -262,24 +268,6 @@ def _function_of(cause: Cause) -> tuple[str, str]:
     return cause.position.file, cause.position.function
 
 
-def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
-    """Undo the last edits until the program behaves under Inductor as the original does.
-
-    Return the new state, in which the undone edits have failed.
-    """
-    while (parent := state.program.parent) is not None:
-        # The last edits are proved under Inductor even if the time is over: see PROOF_SECONDS.
-        proof = runs.prove_under_inductor(state.program.texts, state.accepted)
-        if proof.state is not ProofState.FAILED:
-            break
-        index = state.program.trial
-        trial = replace(state.trials[index], accepted=False, proof=proof)
-        state = state.with_trial(index, trial)
-        state = state.with_proof_state((o.key for o in trial.offers), ProofState.FAILED)
-        state = replace(state, program=parent)
-    return state
-
-
 def _try_together(
     state: SearchState, offers: Sequence[Offer], level: Applicability, runs: ProgramRuns
 ) -> SearchState:
@@ -290,7 +278,7 @@ def _try_together(
     texts, together = apply_offers(offers)
     if not together:
         return state
-    after = _try_edits(state, texts, together, level, runs)
+    after = try_edits(state, texts, together, level, runs)
     if after.program is not state.program or len(together) == 1:
         return after
     if after.one_sided != state.one_sided:
@@ -301,11 +289,11 @@ def _try_together(
             break
         file = offer.document.file
         if after.program.texts.get(file, after.originals[file]) == offer.document.text:
-            after = _try_edits(after, {file: offer.text}, [offer], level, runs)
+            after = try_edits(after, {file: offer.text}, [offer], level, runs)
     return after
 
 
-def _try_edits(
+def try_edits(
     state: SearchState,
     texts: Texts,
     offers: Sequence[Offer],
@@ -391,7 +379,7 @@ def _extend_chain(
         offer = None if cause_key(one.cause) in known else state.best_offer(one, level)
         if offer is not None:
             texts = {offer.document.file: offer.text}
-            after = _try_edits(state, texts, [offer], level, runs, chain)
+            after = try_edits(state, texts, [offer], level, runs, chain)
             if after.program is not state.program:
                 return after
             state = after

@@ -101,6 +101,7 @@ def operator_edit(
     operator, fake = document.unused_name(f"_{stem}_op"), document.unused_name(f"_{stem}_fake")
     calls = [one for body in statements for one in walk(body) if isinstance(one, cst.Call)]
     depends = any(torch_name(site, one) in DYNAMIC_SHAPE for one in calls)
+    ordered = _in_order_of_parameters(piece.function, arguments)
     kernel = FakeKernel(torch, arguments, results, hosts, depends_on_data=depends)
     kinds = ["int" if one.seen.is_number else f"{torch}.Tensor" for one in results]
     random = any(_RANDOM.search(document.code(one)) for one in statements if one in document.ranges)
@@ -110,14 +111,14 @@ def operator_edit(
         tags=f", tags=({torch}.Tag.nondeterministic_seeded,)" if random else "",
         name=operator,
         parameters=", ".join(
-            f"{one.name}: {one.annotation.replace('torch.', f'{torch}.')}" for one in arguments
+            f"{one.name}: {one.annotation.replace('torch.', f'{torch}.')}" for one in ordered
         ),
         result=kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]",
     )
     fake_text = _FAKE.format(
         name=operator,
         fake=fake,
-        names=", ".join(one.name for one in arguments),
+        names=", ".join(one.name for one in ordered),
         sizes="".join(_SIZE.format(torch=torch, size=size) for size in kernel.unbacked),
         results=_join_results(kernel.texts),
     )
@@ -128,7 +129,7 @@ def operator_edit(
     floating = any(is_floating_dtype(dtype) for one in results for dtype in one.seen.dtypes)
     given = ", ".join(
         f"{one.code}.detach()" if floating and one.is_floating and one.is_detached else one.code
-        for one in arguments
+        for one in ordered
     )
     definitions = [
         set_apart(definition.with_changes(body=body)),
@@ -140,6 +141,14 @@ def operator_edit(
         assumes.append("no gradient flows through it")
     edits = _insert_before(document, piece.function, definitions)
     return OperatorEdit(edits, assumes, bool(kernel.unbacked)), f"{operator}({given})"
+
+
+def _in_order_of_parameters(
+    function: cst.FunctionDef, arguments: Sequence[OperatorArgument]
+) -> list[OperatorArgument]:
+    """Return arguments in the order of the parameters of `function`, all others after them."""
+    places = {name.value: place for place, name in enumerate(parameter_names(function))}
+    return sorted(arguments, key=lambda one: places.get(one.code, len(places)))
 
 
 def _join_results(texts: Sequence[str]) -> str:

@@ -86,7 +86,7 @@ def _edit_of_statements(
     given = frozenset(before | {one.value for one in parameter_names(function)})
     if given & stored:
         raise NotApplicable(f"it changes `{min(given & stored)}`")
-    name = f"{next(iter(results))}_of_{function.name.value.strip('_')}"
+    name = _operator_name(site, statements, next(iter(results)), function.name.value.strip("_"))
     piece = body_of(document, name, function, body, statements[-1], given)
     check_effects(document, piece)
     arguments, renamed = arguments_of(site, piece)
@@ -110,6 +110,29 @@ def _edit_of_statements(
     edit.replacements.update(dict.fromkeys(statements[1:], cst.RemoveFromParent()))
     edit.replacements.update(taken)
     return edit
+
+
+def _operator_name(
+    site: Site, statements: Sequence[cst.BaseStatement], result: str, function: str
+) -> str:
+    """Return "unwrap" for the statement `y = np.unwrap(x)`, and "y_of_function" for others.
+
+    `result` is the first result. The name in `forward` is that of the result alone, "y".
+    """
+    match statements:
+        case [cst.SimpleStatementLine([cst.Assign(value=cst.Call(func=cst.Attribute()) as call)])]:
+            name = site.document.qualified_name(call.func)
+            stem = name.rpartition(".")[2].strip("_")
+            known = name.partition(".")[0] in site.document.imports.values()
+            if known and not name.startswith("torch.") and _is_free(site, stem):
+                return stem
+    names = (result, f"{result}_of_{function}") if function == "forward" else ()
+    return next((one for one in names if _is_free(site, one)), f"{result}_of_{function}")
+
+
+def _is_free(site: Site, name: str) -> bool:
+    """Whether no operator of the file has a name."""
+    return site.document.unused_name(f"_{name}_op") == f"_{name}_op"
 
 
 def _conversion_of(site: Site, name: cst.Name) -> cst.Call | None:

@@ -3,14 +3,16 @@
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
+import pytest
+
 from fullgraph.compiler.events import Position
 from fullgraph.rewrites.fix.offers import Offer, Offers
+from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
 from fullgraph.rewrites.fix.search import (
     EditedProgram,
     ProgramRuns,
     SearchState,
     search_edits,
-    undo_under_inductor,
 )
 from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
@@ -27,10 +29,11 @@ def cause(expression):
     )
 
 
-def explanation(text):
+def explanation(text, breaks=None):
     """Every name that starts with `bad` in the text is a cause; `bad_loop` skips the frame."""
     words = [word for word in text.split() if word.startswith("bad")]
-    breaks = 1 if "bad_loop" in words else len(words)
+    if breaks is None:
+        breaks = 1 if "bad_loop" in words else len(words)
     return SimpleNamespace(
         causes=tuple(cause(word) for word in words),
         error=None,
@@ -39,6 +42,10 @@ def explanation(text):
         default=SimpleNamespace(graphs=breaks + 1, breaks=breaks),
         fullgraph=SimpleNamespace(ok=not words),
     )
+
+
+def _bad_words(text):
+    return text.count("bad")
 
 
 @dataclass
@@ -79,6 +86,7 @@ class FakeProgram:
             propose=self.propose,
             prove=self.prove,
             prove_under_inductor=lambda texts, offers: PROVED,
+            check_fullgraph=lambda texts, offers: Check("inductor", True),
             explain=lambda texts, offers: explanation(self.text_of(texts)),
             is_late=lambda: False,
         )
@@ -140,6 +148,43 @@ def test_the_last_edit_is_undone_where_inductor_computes_something_else():
     undone = undo_under_inductor(found, program.runs(prove_under_inductor=lambda *_: WRONG))
     assert not undone.program.texts and not undone.trials[0].accepted
     assert found.trials[0].accepted
+
+
+def test_an_edit_is_undone_if_capture_is_all_it_gains_and_inductor_fails_on_the_graph():
+    program = FakeProgram("bad1", {"bad1": "good"})
+    found = program.search()
+    captured = replace(found.program, explanation=explanation("good", breaks=1))
+    found = replace(found, program=captured)
+    assert undo_under_inductor(found, program.runs()).program.texts
+    runs = program.runs(check_fullgraph=lambda *_: Check("inductor", False, "it raises"))
+    undone = undo_under_inductor(found, runs)
+    assert not undone.program.texts and undone.trials[0].proof.reason == "it raises"
+    fewer = replace(found.program, explanation=explanation("good", breaks=0))
+    assert undo_under_inductor(replace(found, program=fewer), runs).program.texts
+
+
+@pytest.mark.parametrize(
+    ("breaks_of", "kept"), [(lambda text: 4 - _bad_words(text), False), (_bad_words, True)]
+)
+def test_compiled_code_does_all_work_of_a_function_only_if_fewer_breaks_remain(breaks_of, kept):
+    program = FakeProgram("bad1 + bad2", {"bad1": "good"}, levels={"bad1": UNSAFE})
+
+    def propose(edited):
+        for found in program.propose(edited):
+            offers = [
+                replace(one, rewrite=replace(one.rewrite, has_shortcut=True))
+                for one in found.offers
+            ]
+            yield replace(found, offers=tuple(offers))
+
+    def explain(texts, offers):
+        text = program.text_of(texts)
+        return explanation(text, breaks_of(text))
+
+    runs = program.runs(propose=lambda edited: [*propose(edited)], explain=explain)
+    start = SearchState(EditedProgram({}, explain({}, [])))
+    found = search_with_boundaries(start, start, start, runs, rounds=8)
+    assert bool(found.program.texts) == kept
 
 
 def test_an_edit_proved_on_one_side_leaves_the_safe_search_without_another_proof():

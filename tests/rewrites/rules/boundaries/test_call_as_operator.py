@@ -124,8 +124,10 @@ def test_equal_sizes_of_two_arguments_are_told_apart():
     assert "    return torch.empty((x.shape[0],), dtype=torch.int64)\n" in outcome.source
     assert not any("equal" in clause for clause in outcome.assumes)
     swapped = HELPERS.replace("in x.tolist()", "in y.tolist()").replace("[:, 0] *", "[:2, 0] *")
+    swapped = swapped.replace("y.numel()", "x.numel()")
     outcome = rewritten(HEAD + swapped, X, X[:, :1].clone())
     assert "    return torch.empty((y.shape[0],), dtype=torch.int64)\n" in outcome.source
+    assert "def _longest_op(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:" in outcome.source
 
 
 def test_sizes_that_stay_equal_are_assumed_to_be_of_the_source():
@@ -193,11 +195,11 @@ def test_statements_of_forward():
     outcome = rewritten(source, X)
     assert outcome.rules == ["FG904"], outcome.refusals
     assert outcome.source.endswith(
-        "def _y_of_f_op(h: torch.Tensor) -> torch.Tensor:\n"
+        "def _unwrap_op(h: torch.Tensor) -> torch.Tensor:\n"
         "    y = np.unwrap(h.numpy(), axis=0)\n    return torch.from_numpy(y)\n\n\n"
-        "@_y_of_f_op.register_fake\ndef _y_of_f_fake(h):\n"
+        "@_unwrap_op.register_fake\ndef _unwrap_fake(h):\n"
         "    return torch.empty_like(h)\n\n\n"
-        "def f(x):\n    h = x * 2\n    # smooth\n    y = _y_of_f_op(h)\n"
+        "def f(x):\n    h = x * 2\n    # smooth\n    y = _unwrap_op(h)\n"
         "    return y.diff(dim=0) + 1\n"
     )
     outcome.check((X * 5,), exact=True)

@@ -41,3 +41,12 @@ def test_several_causes_become_one_break():
     assert fixes.after_unsafe.default.graphs < fixes.before.default.graphs
     assert len(fixes.after_unsafe.causes) == 1
     assert torch.equal(fixes.patched(unsafe=True)(X), f(X))
+
+
+def test_edits_inside_the_function_are_dropped():
+    source = SOURCE.format(more='seen["first"] = x[0].item() if x[0] > 0 else 2.0')
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG201", "FG905"])
+    tried = [(made.rule, made.accepted) for made in fixes.suggestions]
+    assert ("FG201", False) in tried and ("FG905", True) in tried, fixes
+    added = [line for line in fixes.diff(unsafe=True).splitlines() if line.startswith("+")]
+    assert added[1:] == ["+@torch.compiler.disable"]
