@@ -33,7 +33,8 @@ After:
     low, high = bounds.unbind()
 
 A tensor that is an index gets a dimension, because indexing would make a number of it: `table[i]`
-becomes `table[i[None]][0]`, and what is assigned to it is converted to its dtype, as before.
+becomes `table[i[None]][0]`, and what is assigned to it is converted to its dtype, as before. Where
+several lines have the slice `ptr : ptr + n`, a variable `positions` holds the indices for all.
 A list of numbers that is an index becomes `torch.stack(numbers)`.
 Functions of numbers in `math` and NumPy become methods. The first n elements that are only added up
 are all elements, with zeros from n on; `x.roll(n, 0)` selects with
