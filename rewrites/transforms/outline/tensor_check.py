@@ -139,9 +139,15 @@ def tensor_condition(
         if left is None or right is None:
             return None
         both = isinstance(test.operator, cst.And) is not negated
-        return build_expression(
-            "{left} & {right}" if both else "{left} | {right}", left=left, right=right
-        )
+        form = "{left} & {right}" if both else "{left} | {right}"
+        match left, right:  # `~(a | b)` rather than `~a & ~b`
+            case (
+                cst.UnaryOperation(cst.BitInvert(), cst.BaseExpression() as one),
+                cst.UnaryOperation(cst.BitInvert(), cst.BaseExpression() as other),
+            ) if negated:
+                form = "~({left} | {right})" if both else "~({left} & {right})"
+                left, right = one, other
+        return build_expression(form, left=left, right=right)
     if (found := _tensor_of_condition(check, test)) is None:
         return None
     tensor, is_bool = found
@@ -215,6 +221,8 @@ def _tensor_of_call(check: TensorCheck, call: cst.Call) -> tuple[cst.BaseExpress
             return build_expression("{close}.all()", close=close), True
         case "torch.equal" if len(call.args) == 2:
             a, b = (argument.value for argument in call.args)
+            if a.deep_equals(b) and site.is_tensor(a):
+                return build_expression("~{a}.isnan().any()", a=a), True
             shapes = [
                 seen.shapes for seen in (site.observed(a), site.observed(b)) if seen is not None
             ]

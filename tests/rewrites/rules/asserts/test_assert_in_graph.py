@@ -48,13 +48,19 @@ def test_left_alone(body):
             "bad = int(x.isnan().sum())\n"
             "        if bad > 0:\n"
             "            where = x.isnan().nonzero().tolist()\n"
-            '            raise ValueError(f"{bad} NaN at {where}")',
+            '            raise ValueError(f"{self}: {bad} NaN at {where}")',
             "bad = x.isnan().sum()\n"
             "        if torch.compiler.is_compiling():\n"
             '            assert bad <= 0, "... NaN at ..."\n'
             "        elif bad > 0:\n"
             "            where = x.isnan().nonzero().tolist()\n"
-            '            raise ValueError(f"{bad} NaN at {where}")',
+            '            raise ValueError(f"{self}: {bad} NaN at {where}")',
+        ),
+        (
+            "if not torch.equal(x, x):\n            raise ValueError(self)",
+            "if torch.compiler.is_compiling():\n"
+            '            assert ~x.isnan().any(), "ValueError"\n'
+            "        elif not torch.equal(x, x):\n            raise ValueError(self)",
         ),
         (
             "if not (x.isnan().any() or x.sum().item()<0):\n            pass\n"
@@ -64,7 +70,7 @@ def test_left_alone(body):
         (
             "if x.isnan().any() or x.sum().item()<0:\n            raise KeyError(self)",
             "if torch.compiler.is_compiling():\n"
-            '            assert ~x.isnan().any() & ~(x.sum()<0), "KeyError"\n'
+            '            assert ~(x.isnan().any() | (x.sum()<0)), "KeyError"\n'
             "        elif x.isnan().any() or x.sum().item()<0:\n            raise KeyError(self)",
         ),
     ],
