@@ -239,6 +239,9 @@ class _Walk:
             parent = self.document.parent(name)
             if isinstance(parent, cst.NamedExpr) and parent.target is name:
                 self.bind_name(name)
+            elif (target := _comprehension_target(self.document, name)) is not None:
+                if target is not name:
+                    self.reaching[name] = frozenset({target})
             elif self.document.function(name) is not self.function:
                 self.nested.append(name)
             elif self.state is not None and name.value in self.state:
@@ -275,6 +278,23 @@ class _Walk:
         if isinstance(parent, cst.Arg):
             return parent.value is name
         return not isinstance(parent, cst.Param | cst.FunctionDef | cst.ClassDef | cst.ImportAlias)
+
+
+def _comprehension_target(document: Document, name: cst.Name) -> cst.Name | None:
+    """Return the target that binds a name in a comprehension around it; None if none does."""
+    path: list[cst.CSTNode] = [name]
+    for around in document.ancestors(name):
+        if isinstance(around, cst.BaseCompoundStatement | cst.BaseSmallStatement):
+            return None
+        if isinstance(around, cst.BaseComp) and path[-2:] != [around.for_in.iter, around.for_in]:
+            clause: cst.CompFor | None = around.for_in
+            while clause is not None:
+                for target in _nodes_that(clause.target, lambda n: isinstance(n, cst.Name)):
+                    if isinstance(target, cst.Name) and target.value == name.value:
+                        return target
+                clause = clause.inner_for_in
+        path.append(around)
+    return None
 
 
 def _merge_states(states: Sequence[ReachingBindings | None]) -> ReachingBindings | None:

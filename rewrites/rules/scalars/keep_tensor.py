@@ -34,10 +34,24 @@ After:
 
 A tensor that is an index gets a dimension, because indexing would make a number of it: `table[i]`
 becomes `table[i[None]][0]`, and what is assigned to it is converted to its dtype, as before. Where
-several lines have the slice `ptr : ptr + n`, a variable `positions` holds the indices for all.
-A list of numbers that is an index becomes `torch.stack(numbers)`.
-Functions of numbers in `math` and NumPy become methods. The first n elements that are only added up
-are all elements, with zeros from n on; `x.roll(n, 0)` selects with
+several lines have the slice `ptr : ptr + n`, a variable `positions` holds the indices for all. A
+list of numbers that is an index becomes `torch.stack(numbers)`. Functions of numbers in `math` and
+NumPy become methods. A slice that is reduced is the whole dimension, masked; lists in the list are
+tensors:
+
+Before:
+
+    for b, (start, end) in enumerate(spans.tolist()):
+        pooled.append(hidden[b, start:end].mean(dim=0))
+
+After:
+
+    for b, (start, end) in enumerate(spans.unbind()):
+        positions = torch.arange(hidden.shape[1], device=hidden.device)
+        inside = ((positions >= start) & (positions < end))[:, None]
+        pooled.append(torch.where(inside, hidden[b], 0).sum(dim=0) / inside.sum())
+
+`x.roll(n, 0)` selects with
 `(torch.arange(len(x)) - n) % len(x)`, and `x.clamp(0, t)` with a tensor `t` is
 `x.clamp(min=0).clamp(max=t)`. `torch.fake_quantize_per_tensor_affine` takes scale and zero point as
 tensors. A slice that is assigned becomes a mask: `x[i, n:] = 0` is
@@ -112,9 +126,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     number = Number(kind, dtype, is_new_tensor(site, found.tensor))
     try:
         if found.method == "tolist" and seen.dims != {0}:
-            if seen.dims != {1}:
-                return Refusal("the list has lists in it")
-            propagate_to_list(uses, found.node, _detach(found.tensor, number), number)
+            if len(seen.dims) != 1:
+                return Refusal("the list is nested as often as the tensor has dimensions")
+            (depth,) = seen.dims
+            propagate_to_list(uses, found.node, _detach(found.tensor, number), number, depth)
         else:
             scalar = seen.shapes == {()}
             number = _write_tensor(uses, found, number, scalar)

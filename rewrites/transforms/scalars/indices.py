@@ -8,12 +8,10 @@ import torch
 
 from fullgraph.rewrites.analysis import NotApplicable, is_plain_attribute, names_mutated
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.scalars.prefix_slices import (
-    dimensions_before,
-    mask_prefix_reduction,
-)
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.slice_assignments import mask_slice_assignment
+from fullgraph.rewrites.transforms.scalars.slice_masks import dimensions_before
+from fullgraph.rewrites.transforms.scalars.slice_reductions import mask_slice_reduction
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
@@ -107,15 +105,17 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
     subscript = _find_subscript(uses, piece)
     lower, length = piece.lower, _slice_length(piece)
     target = _assigned_slice(uses, subscript)
+
+    def is_tensor(bound: cst.BaseExpression) -> bool:
+        return bound in uses.tensors or bound.deep_equals(node) or _is_0d(uses, bound)
+
     if target is not None and length is None:
-        mask_slice_assignment(
-            uses, target, lambda bound: bound.deep_equals(node) or _is_0d(uses, bound)
-        )
+        mask_slice_assignment(uses, target, is_tensor)
         return
-    if lower is None and piece.step is None and piece.upper is node:
-        mask_prefix_reduction(uses, subscript, piece, number)
+    if lower is None or length is None or length in uses.tensors or uses.kind(length) is not int:
+        mask_slice_reduction(uses, subscript, is_tensor, number)
         return
-    if lower is None or length is None or piece.step is not None or uses.kind(length) is not int:
+    if piece.step is not None:
         raise NotApplicable(SIZE)
     if number.dtype not in (torch.int64, torch.int32):
         raise NotApplicable(SIZE)

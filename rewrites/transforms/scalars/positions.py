@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import names_bound, names_mutated, names_read
+from fullgraph.rewrites.analysis import names_bound, names_mutated, names_read, walk
 from fullgraph.rewrites.source import (
     Document,
     Replacement,
@@ -36,12 +36,15 @@ def equal_slices(document: Document, piece: cst.Slice) -> list[cst.Slice]:
 
 
 def name_positions(uses: UseEdits) -> dict[cst.CSTNode, Replacement]:
-    """Return the replacements of `uses`, in which positions that several slices share have a name.
+    """Return the replacements of `uses`, with the lines that go before statements.
 
+    Positions that several slices share have a name there:
     `x[:, n : n + k] = …` and `y[:, n : n + k] = …` become `positions = n + torch.arange(k)` and
     `x[:, positions] = …`, `y[:, positions] = …`.
     """
     document, edits, seen = uses.document, uses.replacements(), set()
+    for line, made in uses.lines_before.items():
+        edits = _with_lines(uses, edits, line, [one for lines in made.values() for one in lines])
     for piece in uses.positions:
         same = [one for one in equal_slices(document, piece) if one in uses.positions]
         if piece in seen or len(same) < 2:
@@ -53,11 +56,29 @@ def name_positions(uses: UseEdits) -> dict[cst.CSTNode, Replacement]:
         name = document.unused_local(piece, "positions", "places")
         edits |= dict.fromkeys(same, cst.Index(cst.Name(name)))
         line = document.statement(same[0])
-        inside = {node: new for node, new in edits.items() if line in document.ancestors(node)}
         value = cst.ensure_type(uses.others[same[0]], cst.Index).value
         first = build_statement("{name} = {value}", name=name, value=value)
-        first = first.with_changes(leading_lines=leading_lines(line))
-        rest = replace_nodes(line, inside).with_changes(leading_lines=())
-        edits = {node: new for node, new in edits.items() if node not in inside}
-        edits[line] = cst.FlattenSentinel([first, rest])
+        edits = _with_lines(uses, edits, line, [first])
     return edits
+
+
+def _with_lines(
+    uses: UseEdits,
+    edits: dict[cst.CSTNode, Replacement],
+    line: cst.CSTNode,
+    lines: list[cst.BaseStatement],
+) -> dict[cst.CSTNode, Replacement]:
+    """Return the replacements with `lines` before a statement."""
+    if not lines:
+        return edits
+    inside = {node: new for node, new in edits.items() if line in uses.document.ancestors(node)}
+    rest = replace_nodes(line, inside).with_changes(leading_lines=())
+    first, *others = [
+        replace_nodes(
+            one, {node: uses.with_edits(node) for node in uses.texts if node in {*walk(one)}}
+        )
+        for one in lines
+    ]
+    first = first.with_changes(leading_lines=leading_lines(line))
+    kept = {node: new for node, new in edits.items() if node not in inside}
+    return {**kept, line: cst.FlattenSentinel([first, *others, rest])}

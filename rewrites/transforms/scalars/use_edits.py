@@ -42,6 +42,8 @@ class UseEdits(Edits):
         """Expressions that were numbers and become tensors."""
         self.positions: dict[cst.Slice, cst.Subscript] = {}
         """Slices that become the positions in them, with the subscripts that have them."""
+        self.lines_before: dict[cst.CSTNode, dict[cst.Subscript, list[cst.BaseStatement]]] = {}
+        """For each statement, lines to insert before it, by the slice that they are made for."""
         self.decides = False
         """Whether a branch depends on the number, and now on the tensor."""
         self.selects = False

@@ -331,7 +331,7 @@ TABLES = [
     (
         "n = int(i.argmin())\n    return x[1, :n].mean(0)",
         "n = i.argmin()\n    return torch.where(torch.arange(x.shape[1], device=x.device) < n, "
-        "x[1, :], 0).sum(0) / n.clamp(max=x.shape[1])",
+        "x[1], 0).sum(0) / n.clamp(max=x.shape[1])",
     ),
     (
         "n = i.argmin().item()\n    return x[:n].sum()",
@@ -349,6 +349,45 @@ def test_tables_and_lengths():
         assert outcome.source == f"{HEAD}def f(x, i):\n    {after}\n"
         assert set(outcome.applicability) == {Applicability.SAFE}
         outcome.check((table, INDEX + 1), (table, -INDEX))
+
+
+SPANS = [
+    (
+        "out = []\n    for b, (s, e) in enumerate(spans.tolist()):\n"
+        "        out.append(x[b, s:e].mean(dim=0))\n    return torch.stack(out)",
+        "out = []\n    for b, (s, e) in enumerate(spans.unbind()):\n"
+        "        positions = torch.arange(x.shape[1], device=x.device)\n"
+        "        inside = ((positions >= s) & (positions < e))[:, None]\n"
+        "        out.append(torch.where(inside, x[b], 0).sum(dim=0) / inside.sum())\n"
+        "    return torch.stack(out)",
+    ),
+    (
+        "return torch.stack([x[:, s : e + 1].amax(1) for s, e in spans.tolist()])",
+        "return torch.stack([torch.where(((torch.arange(x.shape[1], device=x.device) >= s) & "
+        "(torch.arange(x.shape[1], device=x.device) < e + 1))[:, None], x, "
+        'float("-inf")).amax(1) for s, e in spans.unbind()])',
+    ),
+    (
+        "first, second = spans.tolist()\n    low, high = second\n"
+        "    return torch.logsumexp(x[first[0] :, low:high], dim=(0, 1))",
+        "first, second = spans.unbind()\n    low, high = second\n"
+        "    rows = torch.arange(x.shape[0], device=x.device)\n"
+        "    columns = torch.arange(x.shape[1], device=x.device)\n"
+        "    inside = (rows >= first[0])[:, None, None] & ((columns >= low) & (columns < high))"
+        "[:, None]\n"
+        '    return torch.logsumexp(torch.where(inside, x, float("-inf")), dim=(0, 1))',
+    ),
+]
+
+
+def test_reductions_over_slices_with_bounds_from_nested_lists():
+    sources = [f"{HEAD}def f(x, spans):\n    {before}\n" for before, _ in SPANS]
+    x, spans = torch.randn(2, 6, 3, requires_grad=True), torch.tensor([[0, 3], [2, 5]])
+    outcomes = rewritten_together(sources, [(x, spans)] * len(SPANS))
+    for outcome, (_, after) in zip(outcomes, SPANS, strict=True):
+        assert outcome.source == f"{HEAD}def f(x, spans):\n    {after}\n"
+        assert set(outcome.applicability) == {Applicability.UNSAFE}
+        outcome.check((x, torch.tensor([[0, 2], [3, 9]])))
 
 
 FILLS = [
@@ -424,7 +463,7 @@ def test_a_length_may_not_be_negative():
     source = f"{HEAD}def f(x, i):\n    n = i[0].item()\n    return x[:n].sum(0)\n"
     _, (rewrite,), _ = offered(source, "i[0].item()", CATEGORY, TABLE, INDEX)
     assert rewrite.applicability is Applicability.UNSAFE
-    assert "the length is not negative" in rewrite.assumes[0]
+    assert "the bounds of the slice are not negative" in rewrite.assumes[0]
 
 
 @pytest.mark.parametrize(
