@@ -46,11 +46,18 @@ class Offer:
         return self.document.with_edits(self.rewrite.replacements, self.rewrite.imports)
 
     @cached_property
+    def tests(self) -> list[Position]:
+        """Positions of the conditions whose branches the proof tries to reach."""
+        return [self.document.position(test) for test in self.rewrite.tests]
+
+    @cached_property
     def as_compiled(self) -> Offer:
         """The offer with what compiled code runs: `True` for `is_compiling()` in conditions."""
         if not self.rewrite.has_shortcut:
             return self
-        edits = {node: compiled_part(new) for node, new in self.rewrite.replacements.items()}
+        whole = "text" in self.rewrite.exempts
+        made = self.rewrite.replacements.items()
+        edits = {node: compiled_part(new, whole) for node, new in made}
         return replace(self, rewrite=replace(self.rewrite, replacements=edits))
 
     @cached_property

@@ -170,12 +170,12 @@ def fix(
             as_compiled={**texts, **compiled},
             inductor=inductor,
             memo=memo,
-            tests=[o.document.position(test) for o in offers for test in o.rewrite.tests],
+            tests=[test for offer in offers for test in offer.tests],
             seconds=seconds_left(),
             numbers=any(rewrite.numbers for rewrite in rewrites),
             strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
             exempt=_exempt(offers) | granted.get(_key_of(base), frozenset()) - {"randomness"},
-            both=any(rewrite.needs_both_branches for rewrite in rewrites),
+            both=[t for one in offers if one.rewrite.needs_both_branches for t in one.tests],
         )
 
     failures: list[str] = []

@@ -47,7 +47,7 @@ def prove(
     numbers: bool = False,
     strict: bool = True,
     exempt: Collection[str] = (),
-    both: bool = False,
+    both: Collection[Position] = (),
     memo: RunMemo | None = None,
 ) -> Proof:
     """Prove that the program behaves with edited `texts` (by file) as with those of `base`.
@@ -60,7 +60,7 @@ def prove(
     are compared with the operators. With `numbers`, a 0-d tensor may replace a scalar. In eager
     `as_compiled`, if given, runs in place of `texts`: `texts` as compiled code runs them. Unless
     `strict`, variants on which an operator of the original raises are skipped. `exempt` holds what
-    may change (`Rewrite.exempts`). With `both`, the proof fails unless both branches were reached.
+    may change (`Rewrite.exempts`). The proof fails unless each test in `both` was true and false.
     Runs that `memo` holds are not repeated.
     """
     base, memo = base or {}, memo or RunMemo()
@@ -83,8 +83,9 @@ def prove(
         (title, _values_seen(old.value.sides.get(n, set()))) for n, title in enumerate(titles)
     )
     unseen = [f"`{title}` was {side}" for title, side in sides if side != "both"]
-    if both and unseen:
-        return _failed_proof("branches", f"{unseen[0]} on every input tried")
+    for test, (title, side) in zip(tests, sides, strict=True):
+        if test in both and side != "both":
+            return _failed_proof("branches", f"`{title}` was {side} on every input tried")
     eager_texts = as_compiled or texts
     with override_program(subject.target, eager_texts) as overlay:
         if overlay.refused:
@@ -106,7 +107,7 @@ def prove(
         numbers=numbers,
         requires_gradient=_requires_gradient(subject),
         perturbed=perturbed,
-        exempt={"randomness"} & set(exempt),
+        exempt=({"randomness", "text", "records"} if as_compiled else {"randomness"}) & set(exempt),
     )
     names = frozenset() if inductor else new_operators(base, texts)
     if names and all(check.ok for check in checks):

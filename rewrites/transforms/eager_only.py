@@ -89,20 +89,27 @@ def run_in_eager_only(document: Document, *statements: cst.BaseStatement) -> cst
     )
 
 
-def compiled_part(new: Replacement) -> Replacement:
-    """Return new code in which conditions have `True` for `torch.compiler.is_compiling()`."""
+def compiled_part(new: Replacement, whole: bool = False) -> Replacement:
+    """Return new code in which conditions have `True` for `torch.compiler.is_compiling()`.
+
+    That is what is one operand of an `and` or `or`; with `whole`, an `if` that asks nothing else,
+    too.
+    """
     if isinstance(new, cst.FlattenSentinel):
-        return cst.FlattenSentinel(
-            [one for one in map(compiled_part, new.nodes) if isinstance(one, cst.CSTNode)]
-        )
+        parts = [compiled_part(one, whole) for one in new.nodes]
+        return cst.FlattenSentinel([one for one in parts if isinstance(one, cst.CSTNode)])
     if not isinstance(new, cst.CSTNode):
         return new
     asked = m.Call(func=m.Attribute(attr=m.Name("is_compiling")))
     either = asked | m.UnaryOperation(operator=m.Not(), expression=asked)
     found = m.findall(new, m.BooleanOperation(left=either))
-    calls = [
-        call
-        for one in found
-        for call in m.findall(cst.ensure_type(one, cst.BooleanOperation).left, asked)
-    ]
+    calls = (
+        [*m.findall(new, asked)]
+        if whole
+        else [
+            call
+            for one in found
+            for call in m.findall(cst.ensure_type(one, cst.BooleanOperation).left, asked)
+        ]
+    )
     return replace_nodes(new, {call: cst.Name("True") for call in calls})

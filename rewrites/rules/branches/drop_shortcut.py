@@ -42,7 +42,9 @@ import libcst.matchers as m
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.branches.operands import ConditionOperand, find_operand
+from fullgraph.rewrites.transforms.branches.output import leave_output_to_eager
 from fullgraph.rewrites.transforms.eager_only import decide_compiled
 
 _WHY = "Compiled code does without the shortcut: the results were the same on every input tried."
@@ -83,12 +85,18 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     code = site.document.code(found.operand)
     assumes = [f"`{code}` only saves work"]
     exempts: frozenset[str] = frozenset()
+    edits: dict[cst.CSTNode, Replacement] = {}
+    edits |= decide_compiled(site.document, found.operand, found.path, value)
+    if wanted and isinstance(node, cst.If) and (output := leave_output_to_eager(site, node.body)):
+        edits |= output
+        assumes.append("nobody needs this output from the compiled program")
+        exempts = frozenset({"text", "records"})
     function = site.document.function(node)
     if function is not None and _RANDOM.search(site.document.code(function)):
         assumes.append("other random numbers may be drawn")
-        exempts = frozenset({"randomness"})
+        exempts |= {"randomness"}
     return Rewrite(
-        decide_compiled(site.document, found.operand, found.path, value),
+        edits,
         _WHY,
         Applicability.UNSAFE,
         tuple(assumes),

@@ -9,9 +9,15 @@ import libcst as cst
 from fullgraph.rewrites.analysis import NotApplicable, Site, names_bound, names_read, side_effect_of
 from fullgraph.rewrites.source import Replacement, build_expression, build_statement
 from fullgraph.rewrites.transforms.branches.assignments import statements_of
-from fullgraph.rewrites.transforms.eager_only import eager_condition
-from fullgraph.rewrites.transforms.outline import call_of, is_output_statement
+from fullgraph.rewrites.transforms.branches.predicate import predicate_of
+from fullgraph.rewrites.transforms.eager_only import eager_condition, run_in_eager_only
+from fullgraph.rewrites.transforms.outline import (
+    call_of,
+    find_outlining_refusal,
+    is_output_statement,
+)
 
+IN_TENSOR_BRANCH = "a tensor decides whether it runs, so the branch breaks the graph before it"
 _PRINT = "torch._higher_order_ops.print"
 
 
@@ -42,7 +48,7 @@ def keep_output(
     """
     document = site.document
     parent = document.parent(node)
-    if is_output_statement(site, node):
+    if is_output_statement(site, node) and find_outlining_refusal(site, node) is None:
         raise NotApplicable("it only writes output")
     if (
         not isinstance(node, cst.If)
@@ -52,16 +58,16 @@ def keep_output(
         raise NotApplicable("the branch writes output, which cannot stand before it")
     if reason := side_effect_of(site, node.test):
         raise NotApplicable(f"the test would be worked out twice, and {reason}")
-    bound = set(names_bound(node))
     other = node.orelse.body if isinstance(node.orelse, cst.Else) else None
     guards, kept = [], 0
     for block, form in ((node.body, "{test}"), (other, "not {test}")):
         inside = [one for one in output if document.parent(one) is block]
-        if not inside:
+        if not inside or block is None:
             continue
         kept += len(inside)
         lines = [line for one in inside for line in _eager_lines(site, one)]
-        if bound & names_read(*lines):
+        before = block.body[: block.body.index(inside[-1])]
+        if {*names_bound(*before)} & names_read(*lines):
             raise NotApplicable("the output shows what the branch assigns")
         test = build_expression(
             f"{eager_condition(document)} and {form}", test=node.test.deep_clone()
@@ -70,6 +76,34 @@ def keep_output(
     if kept < len(output):
         raise NotApplicable("what it skips writes output")
     return {**edits, node: _put_before(guards, edits[node])}
+
+
+def leave_output_to_eager(site: Site, block: cst.BaseSuite) -> dict[cst.CSTNode, Replacement]:
+    """Return the edits by which only eager code runs the prints and logging of a block."""
+    edits: dict[cst.CSTNode, Replacement] = {}
+    for one in block.body:
+        is_guarded = isinstance(one, cst.If) and _is_eager_only(site, one)
+        if isinstance(one, cst.BaseStatement) and writes_only(site, one) and not is_guarded:
+            first, *others = _eager_lines(site, one)
+            edits[one] = run_in_eager_only(site.document, first, *others)
+    return edits
+
+
+def is_in_tensor_branch(site: Site, statement: cst.CSTNode) -> bool:
+    """Return whether a tensor decides if an output statement runs, and more beside it."""
+    for around in site.document.ancestors(statement):
+        if isinstance(around, cst.FunctionDef | cst.Lambda):
+            return False
+        if not isinstance(around, cst.If) or all(
+            writes_only(site, one) for one in around.body.body
+        ):
+            continue
+        try:
+            if predicate_of(site, around.test) is not None:
+                return True
+        except NotApplicable:
+            return True
+    return False
 
 
 def _put_before(guards: Sequence[cst.If], edit: Replacement) -> Replacement:

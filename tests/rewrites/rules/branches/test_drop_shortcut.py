@@ -106,6 +106,16 @@ def test_an_edit_after_which_as_many_breaks_are_left_is_not_made():
     assert "as often as before" in fixes.unfixed[0].reason
 
 
+def test_what_a_branch_writes_is_left_to_eager_code():
+    branch = "print('negative', x.min())\n    x = torch.where(x < 0, -x, x)"
+    body = f"if (x < 0).any():\n    {branch}\nreturn x + 1"
+    fixes = _fixed(_function(body), X)
+    assert fixes.after_unsafe.default.ok, fixes
+    text = fixes.diff(unsafe=True)
+    assert f"+    if {COMPILED} or (x < 0).any():\n+        if not {COMPILED}:\n" in text
+    assert "+            print('negative', x.min())\n" in text and "higher_order" not in text
+
+
 COUNTER = """
 import torch
 
