@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from fullgraph.compiler.float64_copies import to_float64
 from fullgraph.compiler.isolation import (
     Snapshot,
     devices_are_usable,
@@ -24,7 +25,7 @@ from fullgraph.compiler.isolation import (
     synchronize_devices,
 )
 from fullgraph.compiler.ladder import Rung
-from fullgraph.compiler.numerics import Tolerance, find_mismatch, to_float64
+from fullgraph.compiler.numerics import Tolerance, find_mismatch
 from fullgraph.compiler.private import (
     compile_uncached,
     forbid_recompiles,

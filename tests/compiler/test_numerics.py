@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.compiler.numerics import find_mismatch, is_pointwise, to_float64
+from fullgraph.compiler.float64_copies import to_float64
+from fullgraph.compiler.numerics import find_mismatch, is_pointwise
 from fullgraph.compiler.results import RunResults, record_tensor, run_and_record
 
 X = torch.arange(3.0)
@@ -98,8 +99,9 @@ def test_what_is_left_in_the_module(write: Callable[[nn.Module], Any], said: str
     assert str(find_mismatch(*found)) == said
 
 
-def recorded(value: float, dtype: torch.dtype) -> RunResults:
-    return RunResults({"output": record_tensor(torch.tensor([value], dtype=dtype))}, {}, {})
+def recorded(value: float | torch.Tensor, dtype: torch.dtype) -> RunResults:
+    elements = torch.as_tensor(value, dtype=dtype).reshape(-1)
+    return RunResults({"output": record_tensor(elements)}, {}, {})
 
 
 @pytest.mark.parametrize(
@@ -144,6 +146,16 @@ def test_a_result_nearer_to_float64_is_equal() -> None:
     one, other, exact = (recorded(value, torch.float32) for value in (1.0, 1.01, 1.008))
     assert find_mismatch(one, other, float64_results=lambda: exact) is None
     assert find_mismatch(other, one, float64_results=lambda: exact) is not None
+
+
+def test_a_long_sum_may_miss_float64_by_roundings_of_its_greatest_element() -> None:
+    values = torch.tensor([0.8, 1e-6])
+    exact, eager = recorded(values, torch.float32), recorded(values, torch.float32)
+    for error, is_equal in ((2e-5, True), (4e-5, False)):
+        other = recorded(values + error, torch.float32)
+        for kind in ({}, {"pointwise": True}):
+            found = find_mismatch(eager, other, float64_results=lambda: exact, **kind)
+            assert (found is None) == (is_equal and not kind)
 
 
 @pytest.mark.parametrize(
