@@ -31,6 +31,9 @@ After, with an edit of the selection:
         mask = labels == c
         loss = torch.where(absent, loss, loss + … / torch.where(absent, 1, mask.sum()))
 
+A variable with a row for each class says how many there are, too; the rows of absent classes stay
+as they are: `means[c] = x[labels == c].mean(0)`.
+
 Unsafe: it assumes that an iteration for an index that does not occur changes nothing, or that every
 element is an index; the additional iterations cost time.
 
@@ -46,7 +49,13 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Definitions, Site, find_definitions, is_tensor
+from fullgraph.rewrites.analysis import (
+    Definitions,
+    Site,
+    find_definitions,
+    is_tensor,
+    names_bound_before,
+)
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression, dotted_name
 from fullgraph.rewrites.transforms.branches.absent_iterations import mask_absent
@@ -78,6 +87,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     tensor = _elements(site, call) if nonzero is None else None
     if count is None and nonzero is not None and seen is not None and seen.dims == {1}:
         count = nonzero[0]
+    if count is None and nonzero is None:
+        count = index.rows_before(loop)
     if count is None:
         return Refusal("nothing says how many indices there are")
     limit = build_expression("range(len({all}))", all=count.deep_clone())
@@ -166,10 +177,17 @@ class _IndexUses:
     """The list of modules or parameters that the index indexes; None if there is none."""
     table: cst.BaseExpression | None = None
     """A parameter or buffer of the module that has a row for each index; None if there is none."""
+    rows: cst.Name | None = None
+    """A variable with a row for each index, as `means[k]` needs; None if there is none."""
     selects: bool = False
     """Whether the index is compared or indexes a tensor, so that an iteration may do nothing."""
     elsewhere: str = ""
     """The code of a use that needs the index as a tensor; "" if there is none."""
+
+    def rows_before(self, loop: cst.For) -> cst.Name | None:
+        """Return the variable with a row for each index, if it has a value before the loop."""
+        known = names_bound_before(self.site.document, loop)
+        return self.rows if self.rows is not None and self.rows.value in known else None
 
     def follow(self, name: cst.Name) -> bool:
         """Edit all uses of a variable; return whether each can use a Python number instead."""
@@ -224,6 +242,8 @@ class _IndexUses:
             self.table = subscript.value
             return True
         self.selects = True
+        if isinstance(subscript.value, cst.Name) and len(subscript.slice) == 1:
+            self.rows = subscript.value
         if single:
             name = cst.ensure_type(use, cst.Name)
             squeezed = document.parents.get(document.parent(subscript))

@@ -16,9 +16,18 @@ from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines
 
 
-def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str]) -> bool:
-    """Return whether an assignment to one of the names `carried` does not itself keep its value."""
+def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str], index: str) -> bool:
+    """Return whether an assignment to one of the names `carried` does not itself keep its value.
+
+    So does one to a row, `means[k] = …` for the `index` `k`.
+    """
+    row = [cst.SubscriptElement(cst.Index(cst.Name(index)))]
     match node:
+        case (
+            cst.AugAssign(target=cst.Subscript(slice=places))
+            | cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(slice=places))])
+        ):
+            return len(places) == 1 and places[0].deep_equals(row[0])
         case cst.AugAssign(target=cst.Name(name)):
             return name in carried
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
@@ -40,7 +49,8 @@ def mask_absent(
     absent = site.document.unused_local(site.node, "absent")
     lines = LoopLines(site)
     choice = Choice(site, cst.Name(absent), Agreement(site, lines.assumes))
-    if not any(_is_carried(site, one, lines.carried_names(loop)) for one in walk(loop.body)):
+    carried = lines.carried_names(loop)
+    if not any(_is_carried(site, one, carried, name) for one in walk(loop.body)):
         return None
     edits: dict[cst.CSTNode, Replacement] = {}
     try:
@@ -52,8 +62,9 @@ def mask_absent(
         return None
     flag = build_statement(f"{absent} = ({{t}} != {name}).all()", t=tensor.deep_clone())
     masked = replace_nodes(loop, edits)
-    guarded = build_expression(f"{choice.where}({absent}, 0, {name})")  # an index always in range
-    bare = {one: cst.Name(name) for one in walk(masked) if guarded.deep_equals(one)}
+    texts = (f"{choice.where}({absent}, {sides})" for sides in (f"0, {name}", f"{name}, 0"))
+    guarded = [build_expression(text) for text in texts]  # an index always in range
+    bare = {n: cst.Name(name) for n in walk(masked) if any(one.deep_equals(n) for one in guarded)}
     masked = replace_nodes(masked, bare)
     body = cst.ensure_type(masked.body, cst.IndentedBlock)
     return masked.with_changes(body=body.with_changes(body=[flag, *body.body])), lines.assumes

@@ -100,3 +100,28 @@ class Model(torch.nn.Module):
     assert outcome.source == after, (outcome.source, outcome.refusals)
     assert outcome.assumes == ["every element of `labels` is an index of `self.centers`"]
     outcome.check((-X, torch.tensor([3, 1, 1, 0, 0, 2])), zero_is_none=True)
+
+
+def test_a_row_for_each_class_that_occurs():
+    source = """import torch
+
+
+def f(x, labels):
+    means = torch.ones(4, x.shape[1])
+    for c in labels.unique():
+        share = (labels == c).float()
+        means[c] = (share[:, None] * x).sum(0) / share.sum()
+    return means
+"""
+    outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
+    after = source.replace(
+        "for c in labels.unique():",
+        "for c in range(len(means)):\n        absent = (labels != c).all()",
+    ).replace(
+        "(share[:, None] * x).sum(0) / share.sum()",
+        "torch.where(absent, means[c], (share[:, None] * x).sum(0) / "
+        "torch.where(absent, 1, share.sum()))",
+    )
+    assert outcome.source == after, (outcome.source, outcome.refusals)
+    assert outcome.assumes == ["every element of `labels` is an index of `means`"]
+    outcome.check((-X, torch.tensor([3, 1, 1, 0, 0, 2])))
