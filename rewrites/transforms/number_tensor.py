@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import libcst as cst
 
+from fullgraph.rewrites.analysis import StateUses
 from fullgraph.rewrites.rule import Applicability, Rewrite
-from fullgraph.rewrites.source import Document, Replacement
+from fullgraph.rewrites.source import Document, Replacement, build_statement, dotted_name
 
 
 def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
@@ -21,22 +22,42 @@ def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
 
 
 def rewrite_as_tensor(
-    replacements: Mapping[cst.CSTNode, Replacement], name: str, *assumes: str
+    replacements: Mapping[cst.CSTNode, Replacement],
+    name: str,
+    *assumes: str,
+    in_place: bool = False,
 ) -> Rewrite:
     """Return the rewrite with edits `replacements` that make the number `name` a tensor.
 
     It assumes that all code that reads the variable `name` accepts a tensor, and the clauses
-    `assumes`.
+    `assumes`. `in_place` says whether the tensor that was read is changed in place.
     """
+    later = (f"no backward runs after a later call has changed `{name}` in place",)
     return Rewrite(
         replacements,
         f"`{name}` is an input of the graph and no longer a constant of it.",
         Applicability.UNSAFE,
         (
             f"every reader of `{name}` accepts a 0-d tensor",
-            f"no backward runs after a later call has changed `{name}` in place",
+            *(later if in_place else ()),
             *assumes,
         ),
         imports=("torch",),
         numbers=True,
     )
+
+
+def update_out_of_place(document: Document, uses: StateUses) -> dict[cst.CSTNode, Replacement]:
+    """Return the edits that write `n += 1` as `n = n + 1` where the tensor is read, too.
+
+    AOTAutograd may compute again in the backward what was read, of the changed tensor: gradients
+    are wrong then (torch 2.10 to 2.15).
+    """
+    edits: dict[cst.CSTNode, Replacement] = {}
+    for line in uses.updates if uses.reads else ():
+        for small in line.body:
+            if isinstance(small, cst.AugAssign) and dotted_name(small.target) == uses.name:
+                sign = document.code(small.operator).strip().removesuffix("=")
+                new = build_statement(f"{uses.name} = {uses.name} {sign} {{n}}", n=small.value)
+                edits[small] = cst.ensure_type(new, cst.SimpleStatementLine).body[0]
+    return edits

@@ -18,10 +18,12 @@ After:
 
     def traced(x):
         global CALLS
-        CALLS += 1
+        CALLS = CALLS + 1
         return x + 0.001 * CALLS
 
-Always unsafe: other readers of the variable get a 0-d tensor, which the update changes in place.
+In place, the update would change what the backward computes again (FG852).
+
+Always unsafe: other readers of the variable get a 0-d tensor.
 
 Refuses: variables that the file does not set to a number, or writes by more than `+=` and the like.
 """
@@ -33,7 +35,11 @@ import libcst as cst
 from fullgraph.rewrites.analysis import Site, find_state_uses
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.number_tensor import rewrite_as_tensor, tensor_text
+from fullgraph.rewrites.transforms.number_tensor import (
+    rewrite_as_tensor,
+    tensor_text,
+    update_out_of_place,
+)
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -47,7 +53,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(f"the file does not set `{name}` to a number")
     if not uses.updates or uses.writes:
         return Refusal(f"`{name}` is assigned a new value, and not updated in place")
-    return rewrite_as_tensor({value: build_expression(tensor_text(site.document, value))}, name)
+    edits = update_out_of_place(site.document, uses)
+    tensor = build_expression(tensor_text(site.document, value))
+    return rewrite_as_tensor({value: tensor, **edits}, name)
 
 
 RULE = Rule("FG853", "keep-global-as-tensor", frozenset({"recompile: global"}), rewrite)

@@ -20,13 +20,17 @@ After:
         self.register_buffer("step", torch.tensor(0), persistent=False)
 
     def forward(self, x):
-        self.step += 1
+        self.step = self.step + 1
         return x * self.step
 
 What Python computed from the number is computed from the tensor: `min(1.0, self.step / 10)` becomes
 `(self.step / 10).clamp(max=1.0)`.
 
-Always unsafe: other readers of the attribute get a 0-d tensor, which the update changes in place.
+In place, the update would change what the backward computes again: compiled by torch 2.13, the
+gradients of `x * self.step` would be those of the next step. A number that is only counted is still
+updated in place.
+
+Always unsafe: other readers of the attribute get a 0-d tensor.
 The proof runs on the live modules, with their numbers as buffers. `persistent=False` leaves
 `state_dict()` as it was.
 
@@ -39,10 +43,14 @@ from __future__ import annotations
 import libcst as cst
 import torch
 
-from fullgraph.rewrites.analysis import NotApplicable, Site, StateUses, find_state_uses
+from fullgraph.rewrites.analysis import NotApplicable, Site, StateUses, find_state_uses, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Document, Replacement, build_statement, dotted_name
-from fullgraph.rewrites.transforms.number_tensor import rewrite_as_tensor, tensor_text
+from fullgraph.rewrites.transforms.number_tensor import (
+    rewrite_as_tensor,
+    tensor_text,
+    update_out_of_place,
+)
 from fullgraph.rewrites.transforms.scalars.scalar import Number
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
@@ -70,18 +78,21 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         _write_reads(reads, uses, value)
     except NotApplicable as why:
         return Refusal(str(why))
-    edited = reads.replacements()
+    edited, in_place = reads.replacements(), False
     for write in uses.writes:
         if not isinstance(write, cst.Assign) or len(write.targets) != 1:
             return Refusal(f"`{name}` is written together with other variables")
         if dotted_name(write.targets[0].target) != name:
             return Refusal(f"`{name}` is written together with other variables")
-        new = reads.with_edits(write.value)
+        if any(dotted_name(one) == name for one in walk(write.value)):
+            continue  # a tensor, too
+        in_place, new = True, reads.with_edits(write.value)
         fill = build_statement(f"{name}.fill_({{value}})", value=new)
         assert isinstance(fill, cst.SimpleStatementLine)
         replacements[write] = fill.body[0]
         edited = {n: one for n, one in edited.items() if write not in document.ancestors(n)}
-    return rewrite_as_tensor({**replacements, **edited}, name, *reads.assumes)
+    replacements |= update_out_of_place(document, uses)
+    return rewrite_as_tensor({**replacements, **edited}, name, *reads.assumes, in_place=in_place)
 
 
 def _write_reads(reads: Uses, uses: StateUses, value: cst.Integer | cst.Float) -> None:

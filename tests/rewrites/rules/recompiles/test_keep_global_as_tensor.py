@@ -34,4 +34,5 @@ def test_left_alone(initial, body):
 
 def test_fixed():
     source, text, rewrites, _ = ask("CALLS = 0  # so far", "CALLS += 1")
-    assert text == source.replace("= 0", "= torch.tensor(0)") and rewrites[0].numbers
+    new = source.replace("= 0", "= torch.tensor(0)").replace("CALLS += 1", "CALLS = CALLS + 1")
+    assert text == new and rewrites[0].numbers

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered
+from tests.rewrites.harness import imported, offered
 
 KIND = "recompile: number attribute"
 MODEL = """import torch
@@ -60,7 +60,8 @@ class Model(torch.nn.Module):
     ("body", "after"),
     [
         ("x = x * min(1.0, self.step / 10)", "x = x * (self.step / 10).clamp(max=1.0)"),
-        ("self.step = min(self.step + 1, 9)", "self.step.fill_((self.step + 1).clamp(max=9))"),
+        ("self.step = min(self.step + 1, 9)", "self.step = (self.step + 1).clamp(max=9)"),
+        ("self.step = 3", "self.step.fill_(3)"),
         ("x = x if self.step > 9 else 2 * x", ""),
         ("x = x[: int(self.step)]", ""),
     ],
@@ -80,21 +81,21 @@ def test_what_python_computes_from_the_number(body, after):
             "self.step += 1",
             'super().__init__()\n        self.register_buffer("step", torch.tensor(0), '
             "persistent=False)  # calls",
-            "self.step += 1",
+            "self.step = self.step + 1",
         ),
         (
             "super().__init__()\n        self.step: float = 1.0",
             "self.step = self.step * 0.5",
             'super().__init__()\n        self.register_buffer("step", '
             "torch.tensor(1.0, dtype=torch.float64), persistent=False)",
-            "self.step.fill_(self.step * 0.5)",
+            "self.step = self.step * 0.5",
         ),
         (
             "super().__init__()\n        self.net, self.step = torch.nn.ReLU(), 0",
             "self.step += 1",
             "super().__init__()\n        self.net = torch.nn.ReLU()\n"
             '        self.register_buffer("step", torch.tensor(0), persistent=False)',
-            "self.step += 1",
+            "self.step = self.step + 1",
         ),
     ],
 )
@@ -102,3 +103,16 @@ def test_fixed(init, body, new_init, new_body):
     source, text, rewrites, _ = ask(init, body)
     assert text == source.replace(init, new_init).replace(body, new_body)
     assert rewrites[0].applicability is Applicability.UNSAFE and rewrites[0].numbers
+
+
+def test_the_backward_takes_the_number_of_its_own_call():
+    _, text, _, _ = ask("super().__init__()\n        self.step = 0", "self.step += 1")
+    eager, other = imported(text).Model(), imported(text).Model()
+    compiled = torch.compile(other, backend="aot_eager")
+    for _ in range(2):
+        slopes = []
+        for run in (eager, compiled):
+            x = torch.ones(3, requires_grad=True)
+            (run(x) * x).sum().backward()
+            slopes.append(x.grad)
+        torch.testing.assert_close(*slopes)
