@@ -17,6 +17,7 @@ from fullgraph.rewrites.analysis import (
     names_read,
     side_effect_of,
     skipping_flag,
+    walk,
 )
 from fullgraph.rewrites.source import build_expression, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
@@ -257,6 +258,10 @@ def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
         if len(plain) < len(call.args) or len(plain) > 1 or (method == "zero_") != (not plain):
             raise NotApplicable(f"the arguments of `{site.document.code(call)}` are not one value")
         value = plain[0] if plain else cst.Integer("0")
+        if any(isinstance(one, cst.Slice) and (one.lower or one.upper) for one in walk(value)):
+            code, name = site.document.code(value), site.document.code(base)
+            clause = f"`{code}` has the shape of `{name}` also where it is not copied"
+            choice.agreement.assumes[clause] = None
         _require_same_precision(site, base, value, call)
     else:
         for arg in _chain_arguments(call, base):

@@ -242,6 +242,8 @@ def test_a_buffer_that_its_first_batch_fills():
         "        self.book.copy_(torch.where(condition, self.book, x[: self.book.shape[0]]))\n"
         "        self.ready.copy_(torch.where(condition, self.ready, True))\n"
     ) in outcome.source, (outcome.source, outcome.refusals)
+    shape = "`x[: self.book.shape[0]]` has the shape of `self.book` also where it is not copied"
+    assert outcome.assumes == [shape]
     outcome.check((torch.randn(3, 4),))
 
 
