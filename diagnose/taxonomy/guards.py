@@ -167,7 +167,8 @@ def _describe_attribute(found: re.Match[str]) -> GuardAdvice:
             "code",
             f"self.{last} = {old}",
             f'self.register_buffer("{last}", torch.tensor({old}), persistent=False)',
-            trap="It is a tensor then: a branch on it breaks the graph.",
+            trap="It is a tensor then: a branch on it breaks the graph, and after `+=` the "
+            f"backward may use the new value: write `{name} = {name} + 1`.",
         ),
         Advice(
             "Set `torch._dynamo.config.allow_unspec_int_on_nn_module = True`: one recompile, then "
