@@ -54,12 +54,13 @@ def propagate_to_list(
 
 
 def _propagate_to_tuple(
-    uses: UseEdits, node: cst.BaseExpression, number: Number, depth: int
+    uses: UseEdits, node: cst.BaseExpression, number: Number, depth: int, inner: bool = False
 ) -> None:
     """Edit the uses of `node`, a list of numbers that becomes a tuple of 0-d tensors.
 
     With a `depth` above 1 its elements are such lists, nested one time less, and become tensors.
-    Raises NotApplicable if a use needs numbers or changes the list.
+    `inner` says that `node` is such an element, which may only be taken apart. Raises NotApplicable
+    if a use needs numbers or changes the list.
     """
     parent = uses.document.parent(node)
     match parent:
@@ -73,19 +74,19 @@ def _propagate_to_tuple(
             for use in known.uses(name):
                 if known.reaching[use] != frozenset({name}):
                     raise NotApplicable("the name may hold a plain list too")
-                _propagate_to_tuple(uses, use, number, depth)
+                _propagate_to_tuple(uses, use, number, depth, inner)
         case cst.For() | cst.CompFor() if parent.iter is node:
             _propagate_to_target(uses, parent.target, number, depth)
         case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
             if uses.kind(index) is not int:
                 raise NotApplicable("not one number is taken of the list")
             if depth > 1:
-                _propagate_to_tuple(uses, parent, number, depth - 1)
+                _propagate_to_tuple(uses, parent, number, depth - 1, inner=True)
             else:
                 uses.propagate(parent, number)
         case cst.Arg(keyword=None):
-            _propagate_to_call(uses, node, parent, number, depth)
-        case _ if depth > 1:
+            _propagate_to_call(uses, node, parent, number, depth, inner)
+        case _ if depth > 1 or inner:
             raise NotApplicable(NESTED)
         case cst.Return():
             uses.assume_reader_accepts_tensor(RETURNED)
@@ -96,7 +97,7 @@ def _propagate_to_tuple(
 
 
 def _propagate_to_call(
-    uses: UseEdits, node: cst.BaseExpression, arg: cst.Arg, number: Number, depth: int
+    uses: UseEdits, node: cst.BaseExpression, arg: cst.Arg, number: Number, depth: int, inner: bool
 ) -> None:
     """Edit the uses of `n` in `for i, n in enumerate(node)`, now that `node` has tensors.
 
@@ -111,7 +112,7 @@ def _propagate_to_call(
         or not isinstance(loop, cst.For | cst.CompFor)
         or loop.iter is not call
     ):
-        if depth > 1:
+        if depth > 1 or inner:
             raise NotApplicable(NESTED)
         propagate_to_container_use(uses, node, number)
     elif called == "reversed":
@@ -138,7 +139,7 @@ def _propagate_to_target(
         case cst.Name() if depth > 1:
             known = find_definitions(uses.document, target)
             for use in known.uses(target) if known is not None else ():
-                _propagate_to_tuple(uses, use, number, depth - 1)
+                _propagate_to_tuple(uses, use, number, depth - 1, inner=True)
         case cst.Name():
             uses.propagate_to_name(target, number)
         case cst.Attribute() | cst.Subscript():
