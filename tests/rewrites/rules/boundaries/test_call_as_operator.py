@@ -136,7 +136,7 @@ def test_sizes_that_stay_equal_are_assumed_to_be_of_the_source():
         "        super().__init__()\n        self.one = torch.nn.Buffer(torch.ones(3))\n"
         "        self.two = torch.nn.Buffer(torch.ones(3))\n\n"
         "    def best(self):\n        first = self.one.tolist()[0]\n"
-        "        return torch.tensor([float(int(v)) for v in self.two.tolist()]) + first\n\n"
+        "        return torch.tensor([float(str(v)) for v in self.two.tolist()]) + first\n\n"
         "    def forward(self, x):\n        return x * self.best()\n"
     )
     outcome = rewritten(source, X)
