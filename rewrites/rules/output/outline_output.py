@@ -53,7 +53,7 @@ import libcst.matchers as m
 from fullgraph.compiler.categories import Category as C
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.branches.output import IN_TENSOR_BRANCH, is_in_tensor_branch
+from fullgraph.rewrites.transforms.branches.output import find_branch_refusal
 from fullgraph.rewrites.transforms.outline import (
     KEPT_IN_ORDER,
     OperatorKind,
@@ -72,8 +72,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if m.findall(statement, m.Arg(~m.Integer("1"), keyword=m.Name("stacklevel"))):
         return Refusal("with `stacklevel` it names its caller, which is another one when compiled")
-    if is_in_tensor_branch(site, statement):
-        return Refusal(IN_TENSOR_BRANCH)
+    if (refusal := find_branch_refusal(site, statement)) is not None:
+        return refusal
     return outline_statement(site, statement, REPORT, WHY)
 
 

@@ -39,7 +39,7 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.source import string_literal as literal
-from fullgraph.rewrites.transforms.branches.output import IN_TENSOR_BRANCH, is_in_tensor_branch
+from fullgraph.rewrites.transforms.branches.output import find_branch_refusal
 from fullgraph.rewrites.transforms.outline import (
     call_of,
     find_outlining_refusal,
@@ -61,8 +61,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if (refusal := find_outlining_refusal(site, statement)) is not None:
         return refusal
-    if is_in_tensor_branch(site, statement):
-        return Refusal(IN_TENSOR_BRANCH)
+    if (refusal := find_branch_refusal(site, statement)) is not None:
+        return refusal
     if uses_function_transforms(site.document):
         text.assumes.append("nothing runs it under `torch.func.vmap`")
     torch = site.document.imported_name("torch") or "torch"

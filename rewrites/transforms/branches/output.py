@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, Site, names_bound, names_read, side_effect_of
+from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Replacement, build_expression, build_statement
 from fullgraph.rewrites.transforms.branches.assignments import statements_of
 from fullgraph.rewrites.transforms.branches.predicate import predicate_of
@@ -17,7 +18,6 @@ from fullgraph.rewrites.transforms.outline import (
     is_output_statement,
 )
 
-IN_TENSOR_BRANCH = "a tensor decides whether it runs, so the branch breaks the graph before it"
 _PRINT = "torch._higher_order_ops.print"
 
 
@@ -89,21 +89,22 @@ def leave_output_to_eager(site: Site, block: cst.BaseSuite) -> dict[cst.CSTNode,
     return edits
 
 
-def is_in_tensor_branch(site: Site, statement: cst.CSTNode) -> bool:
-    """Return whether a tensor decides if an output statement runs, and more beside it."""
+def find_branch_refusal(site: Site, statement: cst.CSTNode) -> Refusal | None:
+    """Return a refusal if a tensor decides whether an output statement and more beside it run."""
+    refusal = Refusal("a tensor decides whether it runs, so the branch breaks the graph before it")
     for around in site.document.ancestors(statement):
         if isinstance(around, cst.FunctionDef | cst.Lambda):
-            return False
+            return None
         if not isinstance(around, cst.If) or all(
             writes_only(site, one) for one in around.body.body
         ):
             continue
         try:
             if predicate_of(site, around.test) is not None:
-                return True
+                return refusal
         except NotApplicable:
-            return True
-    return False
+            return refusal
+    return None
 
 
 def _put_before(guards: Sequence[cst.If], edit: Replacement) -> Replacement:

@@ -43,8 +43,10 @@ def name_positions(uses: UseEdits) -> dict[cst.CSTNode, Replacement]:
     `x[:, positions] = …`, `y[:, positions] = …`.
     """
     document, edits, seen = uses.document, uses.replacements(), set()
-    for line, made in uses.lines_before.items():
-        edits = _with_lines(uses, edits, line, [one for lines in made.values() for one in lines])
+    before: dict[cst.CSTNode, list[cst.BaseStatement]] = {
+        line: [one for lines in made.values() for one in lines]
+        for line, made in uses.lines_before.items()
+    }
     for piece in uses.positions:
         same = [one for one in equal_slices(document, piece) if one in uses.positions]
         if piece in seen or len(same) < 2:
@@ -58,7 +60,9 @@ def name_positions(uses: UseEdits) -> dict[cst.CSTNode, Replacement]:
         line = document.statement(same[0])
         value = cst.ensure_type(uses.others[same[0]], cst.Index).value
         first = build_statement("{name} = {value}", name=name, value=value)
-        edits = _with_lines(uses, edits, line, [first])
+        before.setdefault(line, []).append(first)
+    for place, lines in before.items():
+        edits = _with_lines(uses, edits, place, lines)
     return edits
 
 

@@ -123,9 +123,8 @@ def _mask_of(uses: UseEdits, subscript: cst.Subscript, cuts: Sequence[Cut]) -> c
     around = takewhile(lambda one: one is not line, document.ancestors(subscript))
     is_free = not any(isinstance(one, cst.BaseComp | cst.Lambda) for one in around)
     lines = uses.lines_before.setdefault(line, {subscript: []})
-    if all(cut.is_prefix for cut in cuts) or len(cuts) not in _NAMES or not is_free:
-        return join_masks([cut.mask() for cut in cuts])
-    if subscript not in lines:  # the names are those of another slice
+    is_taken = subscript not in lines  # the names are those of another slice
+    if all(cut.is_prefix for cut in cuts) or len(cuts) not in _NAMES or not is_free or is_taken:
         return join_masks([cut.mask() for cut in cuts])
     stems = (*_NAMES[len(cuts)], "inside")
     *names, inside = [document.unused_local(subscript, stem) for stem in stems]

@@ -72,6 +72,20 @@ def test_left_alone(loop, reason):
     assert reason in refusals[0]
 
 
+def check_absent_classes(source, table, line, masked, **options):
+    """Check that `line` is `masked` in a loop over all rows of `table`, and what is assumed."""
+    outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
+    loop = f"for c in range(len({table})):"
+    start = source.index("for c in")
+    inner = " " * (start - source.rindex("\n", 0, start) + 3)
+    after = source.replace(
+        "for c in labels.unique():", f"{loop}\n{inner}absent = (labels != c).all()"
+    ).replace(line, masked)
+    assert outcome.source == after, (outcome.source, outcome.refusals)
+    assert outcome.assumes == [f"every element of `labels` is an index of `{table}`"]
+    outcome.check((-X, torch.tensor([3, 1, 1, 0, 0, 2])), **options)
+
+
 def test_a_sum_over_the_classes_that_occur():
     source = """import torch
 
@@ -88,18 +102,14 @@ class Model(torch.nn.Module):
             loss = loss + (share[:, None] * (x - self.centers[c]) ** 2).sum() / share.sum()
         return loss
 """
-    outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
-    after = source.replace(
-        "for c in labels.unique():",
-        "for c in range(len(self.centers)):\n            absent = (labels != c).all()",
-    ).replace(
+    check_absent_classes(
+        source,
+        "self.centers",
         "loss = loss + (share[:, None] * (x - self.centers[c]) ** 2).sum() / share.sum()",
         "loss = torch.where(absent, loss, loss + (share[:, None] * "
         "(x - self.centers[c]) ** 2).sum() / torch.where(absent, 1, share.sum()))",
+        zero_is_none=True,
     )
-    assert outcome.source == after, (outcome.source, outcome.refusals)
-    assert outcome.assumes == ["every element of `labels` is an index of `self.centers`"]
-    outcome.check((-X, torch.tensor([3, 1, 1, 0, 0, 2])), zero_is_none=True)
 
 
 def test_a_row_for_each_class_that_occurs():
@@ -113,15 +123,10 @@ def f(x, labels):
         means[c] = (share[:, None] * x).sum(0) / share.sum()
     return means
 """
-    outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
-    after = source.replace(
-        "for c in labels.unique():",
-        "for c in range(len(means)):\n        absent = (labels != c).all()",
-    ).replace(
+    check_absent_classes(
+        source,
+        "means",
         "(share[:, None] * x).sum(0) / share.sum()",
         "torch.where(absent, means[c], (share[:, None] * x).sum(0) / "
         "torch.where(absent, 1, share.sum()))",
     )
-    assert outcome.source == after, (outcome.source, outcome.refusals)
-    assert outcome.assumes == ["every element of `labels` is an index of `means`"]
-    outcome.check((-X, torch.tensor([3, 1, 1, 0, 0, 2])))
