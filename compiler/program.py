@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.events import Position
 from fullgraph.compiler.ladder import RUNGS, Backend, CompileOptions, Rung, ladder, resolve_backend
 from fullgraph.compiler.private import (
     compile_modes,
@@ -48,6 +49,15 @@ class Program:
         """Display name: the class of a module, the qualified name of a function."""
         name = getattr(self.target, "__qualname__", None) or type(self.target).__name__
         return str(name).rpartition("<locals>.")[2]
+
+    @property
+    def position(self) -> Position | None:
+        """Where the function, or the module's forward, is defined; None without Python code."""
+        function = self.target if self.module is None else self.module.forward
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if code is None:
+            return None
+        return Position(code.co_filename, code.co_firstlineno, function=code.co_name)
 
     @property
     def backend_name(self) -> str:

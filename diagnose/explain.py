@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import torch
-
 from fullgraph.compiler.display import progress_line
-from fullgraph.compiler.events import Position, Recording
+from fullgraph.compiler.events import Recording
 from fullgraph.compiler.isolation import preload_dynamic_shapes, preload_dynamo
 from fullgraph.compiler.ladder import Backend, CompileOptions
 from fullgraph.compiler.lowering.cost import CPU, check_device, find_device
@@ -229,13 +227,12 @@ def trace_default_mode(program: Program, clock: _Clock, *, operators: bool = Fal
     after a break are recorded, too.
     """
     preload_dynamo()
-    function = _position_of(program.target)
     trace = trace_program(program, clock.left(), operators=operators)
-    silence = explain_silence(program.target, trace, function)
+    silence = explain_silence(program.target, trace, program.position)
     evidence = Evidence(
         program.name,
         program.backend_name,
-        function,
+        program.position,
         trace,
         fallbacks=() if silence is None else (silence,),
         notes=(*_note_unknown(trace.recording), *note_guards(program, trace.counters)),
@@ -280,13 +277,3 @@ def _traces_to_unmask(evidence: Evidence) -> dict[ModeName, Trace]:
 
 def _note_unknown(recording: Recording) -> tuple[Note, ...]:
     return tuple(Note("unknown", f"This torch does not tell {what}.") for what in recording.unknown)
-
-
-def _position_of(target: object) -> Position | None:
-    """Return where a function, or the forward of a module, is defined; None without Python code."""
-    function = target.forward if isinstance(target, torch.nn.Module) else target
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    return Position(code.co_filename, code.co_firstlineno, function=code.co_name)

@@ -40,8 +40,8 @@ class Site:
     facts: Knowledge
     message: str = ""
     """The compiler's explanation; "" if nothing was compiled."""
-    callers: tuple[Position, ...] = ()
-    """The calls through which the compiled function reached this node, innermost first."""
+    in_helper: bool = False
+    """Whether the node lies in a function that the compiled one calls, and not in that itself."""
     causes: tuple[Position, ...] = ()
     """The places of all causes of the program."""
 

@@ -33,7 +33,9 @@ def check_causes(
     """Check that edits removed the causes `mended` and added no cause, recompile or crash.
 
     `before` and `after` explain the program without and with the edits. `costly` are those of
-    `mended` whose edits make compiled code compute more: they must leave fewer breaks.
+    `mended` whose edits make compiled code compute more: they must leave fewer breaks. Where the
+    compiler crashed before the edits, its breaks and recompiles are those up to the crash, so that
+    the numbers are not compared: that it runs now is the gain.
     """
     title = "causes"
     if after.error or after.crashes:
@@ -41,7 +43,7 @@ def check_causes(
     old, new = (_count_causes(explanation) for explanation in (before, after))
     if staying := staying_causes(before, after, mended):
         return Check(title, False, f"`{staying[0].expression}` still breaks")
-    captured = after.fullgraph.ok and before.fullgraph.ok is False
+    captured = bool(before.crashes) or (after.fullgraph.ok and before.fullgraph.ok is False)
     outside = [c for c in after.causes if c.category in (Category.DISABLED, Category.DYNAMIC_SHAPE)]
     if not captured and any(new[key] > old[key] for key in map(cause_key, outside)):
         if (after.default.graphs or 0) >= (before.default.graphs or 0):
@@ -51,7 +53,7 @@ def check_causes(
         return Check(title, False, f"`{added[3]}` breaks instead")
     if not captured and not all(_has_fewer_breaks(before, after, cause) for cause in costly):
         return Check(title, False, "it breaks as often as before, and computes more")
-    if count_recompiles(after) > count_recompiles(before):
+    if not before.crashes and count_recompiles(after) > count_recompiles(before):
         return Check(title, False, "it recompiles more often")
     return Check(title, True, f"{old.total()} causes before, {new.total()} after")
 

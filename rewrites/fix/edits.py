@@ -72,7 +72,8 @@ class EditOffers:
             self._answers.clear()
             self._runs += 1
         new = [cause for cause in causes if cause not in self._answers]
-        self._answers.update(zip(new, propose(new, self._facts), strict=True))
+        found = propose(new, self._facts, entry=program.position)
+        self._answers.update(zip(new, found, strict=True))
         runs = (*explanation.runs, ("values for edits", self._runs))
         answers = [self._answers[cause] for cause in causes]
         return offer_edits(replace(explanation, runs=runs), answers)

@@ -125,16 +125,20 @@ def edit_places(cause: Cause) -> tuple[Position, ...]:
 
 
 def propose(
-    causes: Iterable[Cause], facts: Knowledge, rules: Sequence[Rule] | None = None
+    causes: Iterable[Cause],
+    facts: Knowledge,
+    rules: Sequence[Rule] | None = None,
+    entry: Position | None = None,
 ) -> list[Offers]:
     """Return, for each cause, the offers of all rules, the best offer first.
 
-    `facts` is what is known of the values of expressions; `rules` are all rules by default.
+    `facts` is what is known of the values of expressions; `rules` are all rules by default. `entry`
+    is where the compiled function is defined, if that is known.
     """
     causes = tuple(causes)
     places = tuple(cause.position for cause in causes)
     asked = all_rules() if rules is None else rules
-    return [_offers_for(cause, facts, asked, places) for cause in causes]
+    return [_offers_for(cause, facts, asked, places, entry) for cause in causes]
 
 
 def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
@@ -162,13 +166,17 @@ def places_to_observe(causes: Iterable[Cause]) -> Iterator[Position]:
 
 
 def _offers_for(
-    cause: Cause, facts: Knowledge, rules: Sequence[Rule], causes: tuple[Position, ...]
+    cause: Cause,
+    facts: Knowledge,
+    rules: Sequence[Rule],
+    causes: tuple[Position, ...],
+    entry: Position | None,
 ) -> Offers:
     """Return the offers of all rules for one cause, and why other rules refused.
 
     Offers are for the innermost place that a rule can edit. Each rule that takes code out of the
     graph (`Rule.boundary`) has its own innermost place; all other rules share one. `causes` are the
-    places of all causes of the program.
+    places of all causes of the program, `entry` is where the compiled function is defined.
     """
     offers: list[Offer] = []
     refusals: list[str] = []
@@ -176,7 +184,7 @@ def _offers_for(
     rules = [rule for rule in rules if cause.category in rule.categories]
     edits = [rule for rule in rules if not rule.boundary]
     for group in (edits, *([rule] for rule in rules if rule.boundary)):
-        for site in _sites_of(cause, facts, causes) if group else ():
+        for site in _sites_of(cause, facts, causes, entry) if group else ():
             found = []
             for rule in group:
                 answer = rule.rewrite(site)
@@ -196,19 +204,28 @@ def _offers_for(
     return Offers(cause, tuple(offers), tuple(dict.fromkeys([*advice, *refusals])))
 
 
-def _sites_of(cause: Cause, facts: Knowledge, causes: tuple[Position, ...]) -> Iterator[Site]:
+def _sites_of(
+    cause: Cause, facts: Knowledge, causes: tuple[Position, ...], entry: Position | None
+) -> Iterator[Site]:
     """Yield a `Site` for each place where an edit may remove `cause`, innermost first.
 
     Each file is parsed only when its place is reached. `facts` is what is known of the values of
-    expressions; `causes` are the places of all causes of the program.
+    expressions; `causes` are the places of all causes of the program, `entry` is where the compiled
+    function is defined. A function that eager calls after a break is a compiled frame of its own,
+    without callers in the stack.
     """
     places = edit_places(cause)
     for number, place in enumerate(places):
         document = _parse_file(place.file)
         node = None if document is None else document.node(place)
         if document is not None and node is not None:
-            callers = places[number + 1 :]
-            yield Site(document, node, cause.category, facts, cause.detail, callers, causes)
+            called = entry is not None and _function_at(place) != _function_at(entry)
+            in_helper = called or number + 1 < len(places)
+            yield Site(document, node, cause.category, facts, cause.detail, in_helper, causes)
+
+
+def _function_at(place: Position) -> tuple[str, str]:
+    return place.file, place.function
 
 
 def _unsafe_if_comment_lost(offer: Offer) -> Offer:

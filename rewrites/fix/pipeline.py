@@ -380,7 +380,8 @@ def _propose_with_facts(
     causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
     places = tuple(places_to_observe(causes))
     with override_program(program.target, edited.texts):
-        return propose(causes, facts_of_program(program, places, seconds), rules)
+        facts = facts_of_program(program, places, seconds)
+        return propose(causes, facts, rules, program.position)
 
 
 def _explain_with(program: Program, texts: Texts, seconds: float) -> Explanation:

@@ -64,12 +64,16 @@ def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
 
 
 def _gains_capture_alone(program: EditedProgram) -> bool:
-    """Whether `fullgraph=True` captures a program that has as many breaks as the original."""
+    """Whether `fullgraph=True` captures a program that runs in as many parts as the original.
+
+    A function that runs in eager has one break, however many graphs its callees are.
+    """
     original = program
     while original.parent is not None:
         original = original.parent
     before, after = original.explanation, program.explanation
-    fewer = (after.default.breaks or 0) < (before.default.breaks or 0)
+    counts = [(e.default.breaks or 0, e.default.graphs or 0) for e in (before, after)]
+    fewer = any(new < old for old, new in zip(*counts, strict=True))
     return bool(after.fullgraph.ok and not before.fullgraph.ok and not fewer)
 
 

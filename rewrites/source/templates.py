@@ -73,7 +73,10 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> 
     node = build_expression(value) if isinstance(value, str) else value
     args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != name]
     plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    comma = next(
+        (arg.comma for arg in args[:-1] if isinstance(arg.comma, cst.Comma)),
+        cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")),
+    )
     space = args[-1].whitespace_after_arg
     last = args[-1].with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
     new = cst.Arg(node, cst.Name(name), plain, whitespace_after_arg=space)

@@ -161,7 +161,7 @@ def _rewrite(
             state.restore()
             program = parse_program(subject, args, kwargs=kwargs)
             facts = ProgramFacts(values, partial(observe_resized, program, places))
-            found = propose(last.causes, facts)
+            found = propose(last.causes, facts, entry=program.position)
         outcome.refusals += [reason for one in found for reason in one.refusals]
         firsts = [next(filter(_needs_no_proof, one.offers), None) for one in found]
         firsts = [x for x in firsts if x and x.rewrite.applicability is not Applicability.DISPLAY]

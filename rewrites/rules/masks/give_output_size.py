@@ -11,7 +11,12 @@ After:
 
     nodes = graph.repeat_interleave(counts, dim=0, output_size=len(batch))
 
-Only shown: what the repeats add up to is known to the person, and a wrong number is an error.
+Where the repeats are made of a list of numbers, their sum is known to the code:
+
+    ids = torch.repeat_interleave(torch.arange(n), torch.tensor(counts), output_size=sum(counts))
+
+Otherwise it is only shown: what the repeats add up to is known to the person, and a wrong number is
+an error.
 """
 
 from __future__ import annotations
@@ -19,9 +24,10 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression, with_keyword
+from fullgraph.rewrites.transforms.scalars.sizes import SizeNumbers
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -35,6 +41,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if any(arg.keyword is not None and arg.keyword.value == "output_size" for arg in call.args):
         return None
+    if known := _give_sum(site, call):
+        return known
     rows, dim = site.observed(call), _repeated_dimension(call)
     sizes = {shape[dim] for shape in rows.shapes} if rows is not None and rows.is_tensor else set()
     if len(sizes) != 1:
@@ -45,6 +53,41 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         "With `output_size=` the shape is known; give what the repeats always add up to.",
         Applicability.DISPLAY,
         ("the repeats always add up to this number",),
+    )
+
+
+def _give_sum(site: Site, call: cst.Call) -> Rewrite | None:
+    """Return the rewrite with the sum of the list that the repeats are made of; None without one.
+
+    One repeat for all rows is left alone.
+    """
+    named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    values = [arg.value for arg in call.args if arg.keyword is None]
+    is_method = site.callee_name(call) == "torch.Tensor.repeat_interleave"
+    if is_method and isinstance(call.func, cst.Attribute):
+        values.insert(0, call.func.value)
+    if not values or ("dim" not in named and len(values) > 2):
+        return None
+    repeats = named.get("repeats", values[min(1, len(values) - 1)])
+    seen, repeated = site.observed(repeats), site.observed(values[0])
+    if seen is None or repeated is None or seen.dims != {1}:
+        return None
+    if "dim" not in named and repeated.dims != {1}:  # it repeats the elements
+        return None
+    dim = _repeated_dimension(call)
+    if {shape[dim] for shape in repeated.shapes if shape} != {length for (length,) in seen.shapes}:
+        return None
+    numbers = SizeNumbers(site)
+    try:
+        counts = numbers.write_list(repeats)
+    except NotApplicable:
+        return None
+    if not isinstance(counts, cst.Name) or numbers.assumes:
+        return None
+    total = build_expression("sum({counts})", counts=counts)
+    return Rewrite(
+        {**numbers.edits, call: with_keyword(call, "output_size", total)},
+        "With `output_size=` the shape is known.",
     )
 
 

@@ -15,7 +15,8 @@ After:
         chosen = top == k
         y[chosen] = self.experts[k](x[chosen])
 
-A loop over `(counts > 0).nonzero()` likewise, also where the index is `k[0]` or `k.item()`.
+A loop over `(counts > 0).nonzero()` likewise, also where the index is `k[0]` or `k.item()`, and
+where a name is made of it: `self.experts[f"expert_{k[0]}"]`.
 
 What such a loop over `unique()` adds up is masked, because an average over no element is NaN:
 
@@ -86,7 +87,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     count = index.modules or index.table
     tensor = _elements(site, call) if nonzero is None else None
     if count is None and nonzero is not None and seen is not None and seen.dims == {1}:
-        count = nonzero[0]
+        rows = index.rows_before(loop)
+        table = site.observed(rows) if rows is not None else None
+        lengths = {shape[:1] for shape in table.shapes} if table is not None else set()
+        count = rows if lengths == set(seen.shapes) and rows is not None else nonzero[0]
     if count is None and nonzero is None:
         count = index.rows_before(loop)
     if count is None:
@@ -191,12 +195,14 @@ class _IndexUses:
 
     def follow(self, name: cst.Name) -> bool:
         """Edit all uses of a variable; return whether each can use a Python number instead."""
-        return all(self._follow_use(use, name.value) for use in self.known.uses(name))
+        uses = self.known.uses(name)
+        seen = [self.site.observed(use) for use in uses]  # None inside a formatted string
+        single = any(one is not None and one.dims == {1} for one in seen)
+        return all(self._follow_use(use, name.value, single) for use in uses)
 
-    def _follow_use(self, use: cst.CSTNode, name: str) -> bool:
+    def _follow_use(self, use: cst.CSTNode, name: str, single: bool) -> bool:
+        """Edit one use of a variable; `single` says whether it is a tensor with one dimension."""
         document = self.site.document
-        seen = self.site.observed(use) if isinstance(use, cst.BaseExpression) else None
-        single = seen is not None and seen.dims == {1}
         node, parent = use, document.parent(use)
         if isinstance(parent, cst.Subscript) and parent.value is use:
             if not single or not document.code(parent).endswith("[0]"):
@@ -220,6 +226,8 @@ class _IndexUses:
                 return True
             case cst.Arg() if self.site.callee_name(document.parent(parent)) == "int":
                 return True
+            case cst.FormattedStringExpression(conversion=None, format_spec=None) if not single:
+                return True  # a tensor without dimensions is formatted as its number
         return self._stop(parent)
 
     def _follow_subscript(self, use: cst.CSTNode, node: cst.CSTNode, single: bool) -> bool:

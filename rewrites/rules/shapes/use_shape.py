@@ -16,12 +16,17 @@ After:
     shape = image.shape[-2:]
     scale = min(800 / min(shape), 1333 / max(shape))
 
-Where a list may be needed, it becomes `list(x.size()[2:])`.
+Where a list may be needed, it becomes `list(x.size()[2:])`. A tensor that is needed itself stays,
+beside the list that it is made of:
+
+    lengths_list = [len(part) for part in parts]
+    lengths = torch.tensor(lengths_list)
+    places = torch.arange(max(lengths_list))  # was lengths.max().item()
 
 Unsafe where sizes are divided: torch does that in float32, and Python in float64.
 
 Refuses: `torch.tensor(…)` of anything that was not seen to be a shape or a tuple or list of
-integers; sizes that are needed as a tensor, too.
+integers; tensors of sizes that are needed themselves, if they are not made of a list.
 """
 
 from __future__ import annotations
@@ -78,7 +83,8 @@ def _compute_in_python(site: Site) -> Rewrite | Refusal | None:
         if not numbers.made:
             return None
         edits = {**numbers.edits, node: new}
-        text = "".join(map(site.document.module.code_for_node, edits.values()))
+        made = [one for one in edits.values() if isinstance(one, cst.CSTNode)]
+        text = "".join(map(site.document.module.code_for_node, made))
         return Rewrite(
             edits,
             _WHY,

@@ -23,7 +23,7 @@ def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
     if not isinstance(helper, cst.FunctionDef):
         return Refusal("no function lies around it")
     name = helper.name.value
-    if name in _ENTRIES or not site.callers:
+    if name in _ENTRIES or not site.in_helper:
         return Refusal(f"it lies in `{name}` itself: move it to a function of its own first")
     around = [one for one in document.ancestors(helper) if not isinstance(one, cst.IndentedBlock)]
     if not all(isinstance(one, cst.ClassDef | cst.Module) for one in around):

@@ -30,6 +30,8 @@ _CHANGES = re.compile(r"[^_]_$|^(append|extend|insert|pop|update|clear|backward|
 """Last names of calls that change an object."""
 LINE = 77
 """Length up to which the results of a fake kernel stay on the line of its `return`."""
+_NEW = m.Call(func=m.Attribute(attr=m.Name("clone") | m.Name(m.MatchRegex(r"new_\w+"))))
+"""Methods whose result shares no memory with the tensor."""
 _RANDOM = re.compile(r"\brandom\b|\brand(n|int|perm)?\b|\bmultinomial\b|\bbernoulli\b")
 _OPERATOR = """\
 @{torch}.library.custom_op("{path}", mutates_args=(){tags})
@@ -205,6 +207,9 @@ def _split_docstring(
 
 
 def _root_of(node: cst.CSTNode) -> cst.CSTNode:
+    """Return the name that an expression is a part or a view of; the call of a new tensor's."""
     while isinstance(node, cst.Attribute | cst.Subscript | cst.Call):
+        if m.matches(node, _NEW):
+            break
         node = node.func if isinstance(node, cst.Call) else node.value
     return node

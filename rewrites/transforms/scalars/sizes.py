@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import NotApplicable, Site, find_definitions, torch_name
-from fullgraph.rewrites.source import build_expression, integer_literal
+from fullgraph.rewrites.analysis import (
+    Definitions,
+    NotApplicable,
+    Site,
+    find_definitions,
+    torch_name,
+)
+from fullgraph.rewrites.source import Replacement, build_expression, integer_literal, replace_nodes
 
 MAKERS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.IntTensor")
 """Functions that make a tensor of numbers."""
@@ -27,29 +34,50 @@ class SizeNumbers:
     """Writer of numbers that are computed in Python, from sizes, instead of with tensors."""
 
     site: Site
-    edits: dict[cst.CSTNode, cst.BaseExpression] = field(default_factory=dict)
-    """The new values of the variables on the way."""
+    edits: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
+    """The new values of the variables on the way, and statements with a list before its tensor."""
     assumes: dict[str, None] = field(default_factory=dict)
     bindings: dict[cst.Name, None] = field(default_factory=dict)
     """The names that were bound to tensors of sizes."""
     uses: set[cst.Name] = field(default_factory=set)
     """The uses of these names that get numbers."""
+    tensors: set[cst.Name] = field(default_factory=set)
+    """The names among these bindings that are needed as tensors, too."""
     made: bool = False
     """Whether a tensor of sizes was found."""
 
     def write(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return an expression without tensors: `min(x.shape)` for `torch.tensor(x.shape).min()`.
 
-        Raises NotApplicable if anything but sizes and numbers goes in, or another use needs the
-        tensor.
+        A variable that is needed as a tensor keeps it, beside the list that it is made of. Raises
+        NotApplicable if anything but sizes and numbers goes in, or such a tensor is not made of a
+        list.
         """
         new = self._write(node)
+        self.tensors = set(self._needed_as_tensors(node))
+        return self._write_again(node) if self.tensors else new
+
+    def _write_again(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        self.edits.clear()
+        self.bindings.clear()
+        return self._write(node)
+
+    def write_list(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """Return the list that a tensor is made of; all variables stay tensors.
+
+        Raises NotApplicable if it is not made of a list of sizes or numbers.
+        """
+        self._write(node)
+        self.tensors = set(self.bindings)
+        return self._write_again(node)
+
+    def _needed_as_tensors(self, node: cst.BaseExpression) -> Iterator[cst.Name]:
+        """Yield the bound names with a use that a number would not do for."""
         known = find_definitions(self.site.document, node)
         for name in self.bindings:
-            for use in known.uses(name) if known is not None else ():
-                if use not in self.uses and not self._accepts_number(use):
-                    raise NotApplicable(f"`{name.value}` is needed as a tensor")
-        return new
+            uses = known.uses(name) if known is not None else ()
+            if any(use not in self.uses and not self._accepts_number(use) for use in uses):
+                yield name
 
     def _write(self, node: cst.BaseExpression) -> cst.BaseExpression:
         seen = self.site.observed(node)
@@ -145,12 +173,53 @@ class SizeNumbers:
         line = self.site.document.parents.get(target) if target is not None else None
         if len(found) != 1 or not isinstance(line, cst.Assign) or len(line.targets) != 1:
             raise NotApplicable("it is not computed from sizes alone")
-        assert isinstance(binding, cst.Name)
+        assert known is not None and isinstance(binding, cst.Name)
+        if binding in self.tensors:
+            return self._list_beside(known, use, binding, line)
         self.uses.add(use)
         if binding not in self.bindings:
             self.bindings[binding] = None
             self.edits[line.value] = self._write(line.value)
         return use
+
+    def _list_beside(
+        self, known: Definitions, use: cst.Name, binding: cst.Name, line: cst.Assign
+    ) -> cst.BaseExpression:
+        """Return the name of the list that a tensor is made of, a new one where it has none."""
+        document = self.site.document
+        match line.value:
+            case cst.Call(args=[cst.Arg(keyword=None, star="", value=sizes), *_]) as maker if (
+                self.site.callee_name(maker) in MAKERS
+            ):
+                self._write_maker(sizes)
+            case _:
+                raise NotApplicable(f"`{binding.value}` is needed as a tensor")
+        statement = document.statement(line)
+        if isinstance(sizes, cst.Name):
+            if self._changes_later(known, sizes, statement):
+                raise NotApplicable(f"`{sizes.value}` changes after `{binding.value}` is made")
+            there = known.before.get(document.statement(use), {}).get(sizes.value)
+            if there is not None and there == known.reaching.get(sizes):
+                return sizes
+        alone = isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
+        if not alone or not isinstance(sizes, cst.Name | cst.List | cst.ListComp):
+            raise NotApplicable(f"`{binding.value}` is needed as a tensor")
+        name = cst.Name(document.unused_name(f"{binding.value}_list"))
+        if binding not in self.bindings:
+            self.bindings[binding] = None
+            first = cst.Assign([cst.AssignTarget(name)], sizes)
+            head = cst.SimpleStatementLine([first], leading_lines=statement.leading_lines)
+            tail = replace_nodes(statement, {sizes: name}).with_changes(leading_lines=[])
+            self.edits[statement] = cst.FlattenSentinel([head, tail])
+        return name
+
+    def _changes_later(self, known: Definitions, sizes: cst.Name, statement: cst.CSTNode) -> bool:
+        """Return whether a list may change after a statement: `sizes.append(n)`."""
+        document = self.site.document
+        after = document.position(statement).line
+        uses = [use for one in known.reaching.get(sizes, ()) for use in known.uses(one)]
+        later = [use for use in uses if document.position(use).line > after]
+        return any(isinstance(document.parent(use), cst.Attribute) for use in later)
 
     def _accepts_number(self, use: cst.Name) -> bool:
         """Return whether code that reads a name is right for a number, too."""

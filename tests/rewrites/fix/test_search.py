@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fullgraph.compiler.events import Position
+from fullgraph.rewrites.fix.causes import check_causes
 from fullgraph.rewrites.fix.offers import Offer, Offers
 from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
 from fullgraph.rewrites.fix.search import (
@@ -161,6 +162,10 @@ def test_an_edit_is_undone_if_capture_is_all_it_gains_and_inductor_fails_on_the_
     assert not undone.program.texts and undone.trials[0].proof.reason == "it raises"
     fewer = replace(found.program, explanation=explanation("good", breaks=0))
     assert undo_under_inductor(replace(found, program=fewer), runs).program.texts
+    skipped = explanation("bad1", breaks=1)  # the function runs in eager, its callees are graphs
+    skipped.default.graphs = 17
+    joined = replace(captured, parent=replace(captured.parent, explanation=skipped))
+    assert undo_under_inductor(replace(found, program=joined), runs).program.texts
 
 
 @pytest.mark.parametrize(
@@ -214,3 +219,15 @@ def test_an_edit_proved_on_one_side_leaves_the_safe_search_without_another_proof
     assert proofs == [["FG-bad1", "FG-bad2", "FG-bad3"], ["FG-bad1", "FG-bad3"]]
     unsafe = search_edits(safe, UNSAFE, runs, rounds=8)
     assert unsafe.program.texts == {"f.py": "good1 + good2 + good3"} and len(proofs) == 3
+
+
+def test_an_edit_that_ends_a_crash_of_the_compiler_pays():
+    """What broke and recompiled up to the crash is no measure of what runs to its end."""
+    before, after = explanation("bad1 + bad2"), explanation("good1 + bad2 + bad3 + bad4")
+    after.recompiles = (SimpleNamespace(count=5),)
+    mended = before.causes[:1]
+    assert not check_causes(before, after, mended).ok
+    before.crashes = ("IndexError",)
+    assert check_causes(before, after, mended).ok
+    after.crashes = ("IndexError",)
+    assert not check_causes(before, after, mended).ok

@@ -50,6 +50,25 @@ def test_forward_itself_and_nested_functions_are_left_alone():
     assert "lies in `f` itself" in refusals(plain)
 
 
+def test_a_helper_that_eager_calls_after_a_break():
+    """It is a compiled frame of its own, without callers in the stack of its second break."""
+    body = (
+        "def best(x):\n    a = max(x[0].tolist())\n    b = sorted(x[1].tolist())\n"
+        "    return torch.full_like(x, a * b[0])\n"
+    )
+    loop = "def f(x):\n    for _ in range(2):\n        x = x * best(x).sum()\n    return x\n"
+    outcome = rewritten(f"{HEAD}{body}\n\n{loop}", X)
+    assert "FG904" in outcome.rules and "in `best` itself" not in str(outcome.refusals)
+    outcome.check((X * 5,), exact=True)
+
+
+def test_a_new_tensor_may_be_changed():
+    body = "rows = max(x.tolist()[0])\n    return x.new_zeros(x.shape[1]).fill_(rows).add_(1)\n"
+    outcome = rewritten(f"{HEAD}def best(x):\n    {body}\n\n{CALLS}", X)
+    assert outcome.rules == ["FG904"], outcome.refusals
+    outcome.check((X * 5,), exact=True)
+
+
 @pytest.mark.parametrize(
     ("body", "operator"),
     [

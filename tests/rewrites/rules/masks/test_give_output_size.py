@@ -70,3 +70,52 @@ def test_shown(before, after):
 def test_never_applied():
     source = f"{HEAD}def f(x, n):\n    return x.repeat_interleave(n, dim=0)\n"
     assert rewritten(source, X, COUNTS).source == source
+
+
+LENGTHS = """import torch
+
+
+def f(x, parts):
+    counts = [len(part) for part in parts]
+    BODY
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "return x.repeat_interleave(torch.tensor(counts), dim=0)",
+            "return x.repeat_interleave(torch.tensor(counts), dim=0, output_size=sum(counts))",
+        ),
+        (
+            "n = torch.as_tensor(counts)\n"
+            "    return torch.repeat_interleave(x, n, dim=0) * n.max()",
+            "n = torch.as_tensor(counts)\n"
+            "    return torch.repeat_interleave(x, n, dim=0, output_size=sum(counts)) * n.max()",
+        ),
+        (
+            "counts = torch.tensor(counts)\n    return x.repeat_interleave(repeats=counts, dim=0)",
+            "counts_list = counts\n    counts = torch.tensor(counts_list)\n"
+            "    return x.repeat_interleave(repeats=counts, dim=0, output_size=sum(counts_list))",
+        ),
+    ],
+)
+def test_the_sum_of_a_list(before, after):
+    parts = [torch.ones(2), torch.ones(0), torch.ones(3)]
+    outcome = rewritten(LENGTHS.replace("BODY", before), X, parts)
+    assert outcome.source == LENGTHS.replace("BODY", after), outcome.refusals
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((X * 2, parts[::-1]), exact=True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x.repeat_interleave(torch.tensor([len(parts)]), dim=0)",  # for all rows
+        "n = torch.tensor(counts)\n    counts.append(1)\n    return x.repeat_interleave(n, dim=0)",
+    ],
+)
+def test_no_sum_of_a_list(body):
+    source = LENGTHS.replace("BODY", body)
+    assert rewritten(source, X, [torch.ones(2), torch.ones(0), torch.ones(3)]).source == source

@@ -43,6 +43,14 @@ BODY = """
             "for k in used.nonzero():\n            k = k[0]\n            y = y + hit[:, k, None]",
             "for k in range(len(used)):\n            y = y + hit[:, k, None]",
         ),
+        (
+            "rows = hit.T\n        for k in torch.greater(rows.sum(1), 0).nonzero():\n"
+            "            one = rows[k].squeeze(0)[:, None]\n"
+            '            y = y + self.get_submodule(f"experts.{k[0]}")(x) * one',
+            "rows = hit.T\n        for k in range(len(rows)):\n"
+            "            one = rows[k][:, None]\n"
+            '            y = y + self.get_submodule(f"experts.{k}")(x) * one',
+        ),
     ],
 )
 def test_fixed(loop, after):

@@ -70,11 +70,53 @@ def test_computed_in_python(before, after):
     outcome.check(exact=True)
 
 
-def test_sizes_that_are_needed_as_a_tensor():
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "lengths = torch.tensor([len(one) for one in parts])\n"
+            "    places = torch.arange(lengths.amax().item())",
+            "lengths_list = [len(one) for one in parts]\n"
+            "    lengths = torch.tensor(lengths_list)\n"
+            "    places = torch.arange(max(lengths_list))",
+        ),
+        (
+            "sizes = [len(one) for one in parts]\n    lengths = torch.tensor(sizes)\n"
+            "    places = torch.arange(lengths.max().item())",
+            "sizes = [len(one) for one in parts]\n    lengths = torch.tensor(sizes)\n"
+            "    places = torch.arange(max(sizes))",
+        ),
+        (
+            "lengths = [len(one) for one in parts]\n    lengths = torch.tensor(lengths)\n"
+            "    places = torch.arange(int(lengths.max()))",
+            "lengths = [len(one) for one in parts]\n    lengths_list = lengths\n"
+            "    lengths = torch.tensor(lengths_list)\n"
+            "    places = torch.arange(int(max(lengths_list)))",
+        ),
+    ],
+)
+def test_a_list_beside_its_tensor(before, after):
+    source = f"{HEAD}def f(*parts):\n    {before}\n    return places < lengths[:, None]\n"
+    outcome = rewritten(source, X, X[:1])
+    assert outcome.source == source.replace(before, after), outcome.refusals
+    outcome.check(exact=True)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        ("s = torch.tensor(x.shape)", "`s` is needed as a tensor"),
+        (
+            "n = list(x.shape)\n    s = torch.tensor(n)\n    n.append(9)",
+            "`n` changes after `s` is made",
+        ),
+    ],
+)
+def test_sizes_that_are_needed_as_a_tensor(made, reason):
     call = "s.max().item()"
-    body = f"s = torch.tensor(x.shape)\n    return x.repeat(1, 1, {call}) * s.float().mean()"
+    body = f"{made}\n    return x.repeat(1, 1, {call}) * s.float().mean()"
     text, _, refusals = offered(f"{HEAD}def f(x):\n    {body}\n", call, CATEGORY, X, rule="FG222")
-    assert not text and refusals == ["`s` is needed as a tensor"]
+    assert not text and refusals == [reason]
 
 
 def test_numbers_that_are_not_of_the_shape_alone():
