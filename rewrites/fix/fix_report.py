@@ -199,7 +199,7 @@ def describe_setting(fixes: FixResult) -> str:
 
 
 def describe_compiler_failure(fixes: FixResult) -> str:
-    """Return how Inductor fails both with and without the edits; "" if it does not."""
+    """Return how the compiler fails both with and without the edits; "" if it does not."""
     if not fixes.compiler_failure:
         return ""
     if fixes.compiler_failure.endswith("timeout"):

@@ -16,15 +16,15 @@ from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.private import patch_config
 from fullgraph.compiler.program import Loss, Program, parse_program
-from fullgraph.compiler.sources import index_live_functions, is_user_code
+from fullgraph.compiler.sources import index_live_functions
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, staying_causes
 from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
 from fullgraph.rewrites.fix.fixes import Fixes
-from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers, places_to_observe, propose
-from fullgraph.rewrites.fix.program_facts import facts_of_program
+from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers
+from fullgraph.rewrites.fix.program_facts import propose_with_facts
 from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import CheckedSetting, CompileSetting, find_setting
@@ -47,7 +47,7 @@ from fullgraph.rewrites.proof import (
     share_failure,
     verify_inductor,
 )
-from fullgraph.rewrites.rule import Applicability, Rule
+from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.rules import all_rules, select_rules
 
 ROUNDS, SECONDS = 8, 300.0
@@ -142,7 +142,7 @@ def fix(
         key = _key_of(edited.texts), edited.explanation.causes
         if key not in proposed:
             report_progress("recording eager values")
-            found = _propose_with_facts(program, edited, rules, seconds_left())
+            found = propose_with_facts(program, edited, rules, seconds_left())
             if is_late():
                 return found
             proposed[key] = found
@@ -157,9 +157,12 @@ def fix(
         return run_proof(base, texts, offers)
 
     def run_proof(
-        base: Texts, texts: Texts, offers: Sequence[Offer], inductor: bool = False
+        base: Texts, texts: Texts, offers: Sequence[Offer], inductor: bool | None = None
     ) -> Proof:
-        """Prove all edits of `offers` together, without repeating runs that `memo` holds."""
+        """Prove all edits of `offers` together, without repeating runs that `memo` holds.
+
+        In the last proof `inductor` says whether to run under Inductor; before, it is None.
+        """
         rewrites = [offer.rewrite for offer in offers]
         shortcuts = any(rewrite.has_shortcut for rewrite in rewrites)
         compiled = apply_offers(offer.as_compiled for offer in offers)[0] if shortcuts else {}
@@ -168,7 +171,8 @@ def fix(
             texts,
             base=base,
             as_compiled={**texts, **compiled},
-            inductor=inductor,
+            inductor=bool(inductor),
+            backward=inductor is not None,
             memo=memo,
             tests=[test for offer in offers for test in offer.tests],
             seconds=seconds_left(),
@@ -198,11 +202,14 @@ def fix(
                 texts,
                 seconds=seconds_left(),
                 inductor=inductor,
+                backward=True,
                 numbers=any(offer.rewrite.numbers for offer in offers),
                 strict=False,
                 exempt=_exempt(offers),
                 memo=memo,
             )
+        shared = [check for check in proof.checks if check.name == "backward" and check.ok]
+        failures.extend(check.detail for check in shared if check.detail)
         failed = [check for check in proof.checks if not check.ok]
         if [check.name for check in failed] != ["inductor"]:
             return proof
@@ -371,17 +378,6 @@ def _key_of(texts: Texts) -> Hashable:
 
 def _exempt(offers: Iterable[Offer]) -> frozenset[str]:
     return frozenset[str]().union(*(offer.rewrite.exempts for offer in offers))
-
-
-def _propose_with_facts(
-    program: Program, edited: EditedProgram, rules: Sequence[Rule], seconds: float
-) -> list[Offers]:
-    """Run `edited` once in eager to record facts; return the rules' offers for its causes."""
-    causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
-    places = tuple(places_to_observe(causes))
-    with override_program(program.target, edited.texts):
-        facts = facts_of_program(program, places, seconds)
-        return propose(causes, facts, rules, program.position)
 
 
 def _explain_with(program: Program, texts: Texts, seconds: float) -> Explanation:

@@ -1,9 +1,9 @@
-"""Facts of a program's expressions, from runs in eager."""
+"""Facts of a program's expressions, from runs in eager, and the offers that rest on them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -12,7 +12,11 @@ from fullgraph.compiler.facts import Term, ValueSummary
 from fullgraph.compiler.isolation import run_isolated, snapshot
 from fullgraph.compiler.observe import FunctionValues, observe_functions
 from fullgraph.compiler.program import Program
-from fullgraph.rewrites.proof import resize_calls
+from fullgraph.compiler.sources import is_user_code
+from fullgraph.rewrites.fix.offers import Offers, places_to_observe, propose
+from fullgraph.rewrites.fix.search import EditedProgram
+from fullgraph.rewrites.proof import override_program, resize_calls
+from fullgraph.rewrites.rule import Rule
 
 RESIZED_SECONDS = 3.0
 """Time after which no further run on inputs of other sizes begins."""
@@ -94,3 +98,14 @@ def observe_resized(program: Program, places: Collection[Position]) -> tuple[Fun
         if time.monotonic() - start > RESIZED_SECONDS:
             break
     return tuple(found)
+
+
+def propose_with_facts(
+    program: Program, edited: EditedProgram, rules: Sequence[Rule], seconds: float
+) -> list[Offers]:
+    """Run `edited` once in eager to record facts; return the rules' offers for its causes."""
+    causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
+    places = tuple(places_to_observe(causes))
+    with override_program(program.target, edited.texts):
+        facts = facts_of_program(program, places, seconds)
+        return propose(causes, facts, rules, program.position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -32,6 +32,12 @@ from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo
 COMPILED = 3
 """Maximum number of these inputs on which compiled code runs, too."""
 _NUMBER = re.compile(r"[\d.]+(?:e[+-]?\d+)?")
+_BACKENDS = {
+    "eager": ("compiled", "compiled,"),
+    "aot_eager": ("backward", "under AOTAutograd"),
+    "inductor": ("inductor", "with Inductor"),
+}
+"""The title of each backend's check, and how its failure begins."""
 _SPECIAL = ("nan", "inf", "finite", "assert", "raise")
 
 
@@ -44,6 +50,7 @@ def prove(
     tests: Sequence[Position] = (),
     seconds: float = 120.0,
     inductor: bool = False,
+    backward: bool = False,
     numbers: bool = False,
     strict: bool = True,
     exempt: Collection[str] = (),
@@ -57,11 +64,12 @@ def prove(
     without a backward. Outputs, gradients, state, exceptions, printed text, log records, warnings
     and random numbers are compared. Then the new code runs under torch.compile, with `inductor`
     under Inductor too, and is compared with its own eager run; the fake kernels of new operators
-    are compared with the operators. With `numbers`, a 0-d tensor may replace a scalar. In eager
-    `as_compiled`, if given, runs in place of `texts`: `texts` as compiled code runs them. Unless
-    `strict`, variants on which an operator of the original raises are skipped. `exempt` holds what
-    may change (`Rewrite.exempts`). The proof fails unless each test in `both` was true and false.
-    Runs that `memo` holds are not repeated.
+    are compared with the operators. With `backward`, the gradients of a program that trains are
+    compared under AOTAutograd, unless they are wrong without the edits, too. With `numbers`, a 0-d
+    tensor may replace a scalar. In eager `as_compiled`, if given, runs in place of `texts`: `texts`
+    as compiled code runs them. Unless `strict`, variants on which an operator of the original
+    raises are skipped. `exempt` holds what may change (`Rewrite.exempts`). The proof fails unless
+    each test in `both` was true and false. Runs that `memo` holds are not repeated.
     """
     base, memo = base or {}, memo or RunMemo()
     limit = time.monotonic() + seconds
@@ -122,6 +130,10 @@ def prove(
             with override_program(subject.target, texts):
                 done = memo.run_compiled(texts, some, special, backend, run)
             checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
+    trained = [case for case in cases if case.backward][:1]
+    if backward and trained and _trains(subject) and all(check.ok for check in checks):
+        versions = (texts, new.value.behaviours), (base, old.value.behaviours)
+        checks.append(_check_backward(subject, versions, trained, special, left))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
     state = ProofState.FAILED if not ok else ProofState.ONE_SIDE if unseen else ProofState.PROVED
@@ -217,8 +229,7 @@ def _check_compiled(
     exempt: Collection[str] = (),
 ) -> Check:
     """Check that the compiled run `outcome` behaves as the run in eager, except for `exempt`."""
-    title = "inductor" if backend == "inductor" else "compiled"
-    how = "with Inductor" if backend == "inductor" else "compiled,"
+    title, how = _BACKENDS[backend]
     if outcome.value is None:
         return Check(title, False, f"{how} it does not run: {_failure_text(outcome)}")
     few = {case: eager[case] for case in outcome.value.behaviours}
@@ -226,6 +237,29 @@ def _check_compiled(
         if not check.ok and check.name != "logs and warnings":
             return Check(title, False, f"{how} it behaves differently: {check.detail}")
     return Check(title, True)
+
+
+def _check_backward(
+    subject: Program,
+    versions: Iterable[tuple[Mapping[str, str], Mapping[ProofInput, Behaviour]]],
+    cases: Sequence[ProofInput],
+    special: bool,
+    seconds_left: Callable[[], float],
+) -> Check:
+    """Check the gradients of the new code under AOTAutograd.
+
+    `versions` are the texts of the new code and those of the original, each with its run in eager.
+    A failure that the original shares is only told, in a check that holds.
+    """
+    found: list[Check] = []
+    for texts, eager in versions:
+        with override_program(subject.target, texts):
+            job = partial(run_inputs, subject, cases, special, "aot_eager")
+            outcome = _run_proof_job(subject, seconds_left(), job)
+        found.append(_check_compiled("aot_eager", outcome, eager))
+        if found[0].ok:
+            break
+    return replace(found[0], ok=found[0].ok or share_failure(*found))
 
 
 def _check_fake_kernels(
@@ -245,6 +279,12 @@ def _check_fake_kernels(
     if outcome.value is not None:
         detail = outcome.value
     return Check("fake kernels", not detail, detail)
+
+
+def _trains(subject: Program) -> bool:
+    """Return whether the user runs a backward: there is a loss, or a module is in training mode."""
+    module = subject.module
+    return subject.loss is not None or (module is not None and module.training)
 
 
 def _requires_gradient(subject: Program) -> bool:

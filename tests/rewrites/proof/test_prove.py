@@ -126,3 +126,41 @@ def test_fake_kernels_are_compared_on_other_sizes(number, size):
     found = prove(subject, {module.__file__: text}, seconds=30)
     assert found.holds is (size == "x.shape[0]"), found
     assert size == "x.shape[0]" or "the fake kernel of `lengths" in found.reason
+
+
+STEPS = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("step", torch.tensor(0))
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        UPDATE
+        return self.weight * self.step * x
+"""
+IN_PLACE, OUT_OF_PLACE = "self.step += 1", "self.step = self.step + 1"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "training", "found"),
+    [
+        (OUT_OF_PLACE, IN_PLACE, True, "under AOTAutograd it behaves differently: "),
+        (OUT_OF_PLACE, IN_PLACE, False, ""),
+        (IN_PLACE, IN_PLACE + "  # so far", True, ""),  # the original shares it
+        (IN_PLACE, OUT_OF_PLACE, True, ""),
+    ],
+)
+def test_gradients_are_compared_under_aotautograd_where_a_module_trains(
+    before, after, training, found
+):
+    """The backward of torch 2.13 computes the number again, from the buffer of the next step."""
+    module = imported(STEPS.replace("UPDATE", before))
+    subject = parse_program(module.Model().train(training), (torch.ones(3),))
+    texts = {module.__file__: STEPS.replace("UPDATE", after)}
+    proved = prove(subject, texts, backward=True, seconds=60)
+    assert proved.reason.startswith(found) and (proved.state is ProofState.PROVED) == (not found)
+    told = [check.detail for check in proved.checks if check.name == "backward" and check.ok]
+    assert bool(told and told[0]) == (before == IN_PLACE != after and after != OUT_OF_PLACE)
