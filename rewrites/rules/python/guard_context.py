@@ -1,4 +1,4 @@
-"""Locks and anomaly detection are not traced; compiled code can do without them.
+"""Locks, anomaly detection and flags of backends are not traced; compiled code can do without.
 
 Before:
 
@@ -11,12 +11,15 @@ After:
         y = self.net(x)
 
 Eager code goes on as before. Unsafe: compiled code takes no lock, so code that needs one must
-take it around the compiled call.
+take it around the compiled call. Of `torch.backends.cudnn.flags(enabled=False)` it assumes that
+compiled code is right with cuDNN, too.
 
 Refuses: locks that have a name (`as`), and contexts that are more than one.
 """
 
 from __future__ import annotations
+
+import re
 
 import libcst as cst
 
@@ -26,6 +29,7 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 
 _LOCKS = {"_thread.lock", "_thread.RLock", "threading.Condition", "threading.Semaphore"}
+_FLAGS = re.compile(r"torch\.backends\.\w+\.flags")
 _DEBUGGING = ("torch.autograd.detect_anomaly", "torch.autograd.set_detect_anomaly")
 
 
@@ -63,8 +67,11 @@ def _assumption_for(site: Site, context: cst.BaseExpression) -> str:
     seen = site.observed(context)
     if seen is not None and set(seen.types) <= _LOCKS:
         return "no other thread needs the lock while compiled code runs"
-    if site.callee_name(context) in _DEBUGGING:
+    name = site.callee_name(context)
+    if name in _DEBUGGING:
         return "anomalies need not be found in compiled code"
+    if _FLAGS.fullmatch(name):
+        return f"`{name}` only chooses kernels, and compiled code is right with any"
     return ""
 
 

@@ -25,7 +25,10 @@ def test_left_alone(context):
     assert not text
 
 
-@pytest.mark.parametrize("context", ["LOCK", "torch.autograd.detect_anomaly()"])
+@pytest.mark.parametrize(
+    "context",
+    ["LOCK", "torch.autograd.detect_anomaly()", "torch.backends.cudnn.flags(enabled=False)"],
+)
 def test_unsafe(context):
     source = f"{HEAD}def f(x):\n    with {context}:  # alone\n        return x + 1\n"
     outcome = rewritten(source, X)
