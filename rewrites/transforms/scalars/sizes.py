@@ -143,6 +143,9 @@ class SizeNumbers:
             a, b = map(self._write_scalar, values)
             return build_expression(f"{name[:3]}({{a}}, {{b}})", a=a, b=b)
         if name in _ALL and len(values) == 1:
+            seen = self.site.observed(values[0])
+            if seen is not None and seen.dims == {0}:
+                return self._write(values[0])
             return build_expression(f"{_ALL[name]}({{all}})", all=self._write(values[0]))
         if name in _MATH and len(values) == 1:
             return build_expression(f"{_MATH[name]}({{n}})", n=self._write_scalar(values[0]))

@@ -51,6 +51,7 @@ def test_fixed(before, after):
     [
         ("n = torch.tensor(x.shape[1:]).prod().item()", "n = math.prod(x.shape[1:])"),
         ("n = int(torch.as_tensor(x.size(0)))", "n = int(x.size(0))"),
+        ("n = torch.tensor(x.size(0)).max().item()", "n = x.size(0)"),
         (
             "n = torch.ceil(torch.tensor(x.shape[-1]) / 4).int().item()",
             "n = math.ceil(x.shape[-1] / 4)",
