@@ -29,6 +29,7 @@ what both ways set.
 
 Where the way that is not taken could give inf or NaN, or an infinite gradient, a second
 `torch.where` gives it a harmless operand: else its gradient would be zero times infinity, NaN.
+Under `if mask.any():` a loss of what the mask selects gets `mask | ~mask.any()`, never empty.
 
 Unsafe where it is not known that both values have the same dtype and shape, where a number
 becomes a tensor, and where something that only one way uses gets a gradient of zero, and got none

@@ -133,12 +133,10 @@ class Choice:
 
     def as_bool(self, when: bool) -> cst.BaseExpression:
         """Return the condition, or its opposite if not `when`, as a boolean tensor."""
-        seen = infer(self.site, self.test)
-        is_bool = seen is not None and seen.dtypes == {"bool"}
         forms = (
             ("torch.ne({t}, 0)", "{t}") if when else ("torch.eq({t}, 0)", "torch.logical_not({t})")
         )
-        return build_expression(forms[is_bool], t=self.test)
+        return build_expression(forms[self._is_bool(self.test)], t=self.test)
 
     def make_finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
         """Return `value`, edited so that no gradient becomes NaN where it is not selected.
@@ -158,9 +156,40 @@ class Choice:
         edits: dict[cst.CSTNode, Replacement] = {}
         inner = [child for one in found for child in walk(one.operand)]
         for hazard in found:
-            if not any(hazard.operation is node for node in inner):
+            if any(hazard.operation is node for node in inner):
+                continue
+            if hazard.neutral is None:
+                edits |= self._select_all(hazard, when)
+            else:
                 edits[hazard.operand] = self._guard_operand(hazard, when)
         return edits
+
+    def _select_all(self, hazard: Hazard, when: bool) -> dict[cst.CSTNode, Replacement]:
+        """Return the edits that select all elements where the mask of the condition selects none.
+
+        A loss of no element is NaN: of `mask.any()`, `mask | ~mask.any()` always selects some.
+        """
+        mask = (mask_of_any if when else mask_of_none)(self.site, self.test)
+        document, text = self.site.document, self.site.document.code(hazard.operation)
+        known = find_definitions(document, self.site.node)
+        uses = [one for one in walk(hazard.operation) if mask is not None and mask.deep_equals(one)]
+        names = [one for one in uses if isinstance(one, cst.Name) and self._is_bool(one)]
+        if mask is None or known is None or not uses or names != uses:
+            raise NotApplicable(f"the gradient of `{text}` may be NaN where it is not used")
+        name = names[0].value
+        tested = known.before.get(self.site.statement, {}).get(name)
+        if any(known.reaching.get(one) != tested for one in names):
+            raise NotApplicable(f"`{name}` changes after the condition")
+        self.agreement.assumes[f"`{text}` is finite also where all elements are selected"] = None
+        forms = {True: f"{name} | ~{name}.any()", False: f"({name} | ~{name}.any())"}
+        alone = (cst.Arg, cst.Index)
+        return {
+            one: build_expression(forms[isinstance(document.parent(one), alone)]) for one in names
+        }
+
+    def _is_bool(self, node: cst.BaseExpression) -> bool:
+        seen = infer(self.site, node)
+        return seen is not None and seen.dtypes == {"bool"}
 
     def require_pure(self, *nodes: cst.CSTNode) -> None:
         """Raise NotApplicable if evaluating nodes unconditionally has side effects or may raise."""
@@ -189,9 +218,7 @@ class Choice:
 
     def _guard_operand(self, hazard: Hazard, when: bool) -> cst.BaseExpression:
         """Replace a hazardous operand by a neutral number where the other branch is selected."""
-        if hazard.neutral is None:
-            text = self.site.document.code(hazard.operation)
-            raise NotApplicable(f"the gradient of `{text}` may be NaN where it is not used")
+        assert hazard.neutral is not None
         operand = self._without_hazards(hazard.operand, when)
         assert isinstance(operand, cst.BaseExpression)
         if hazard.neutral == NeutralValue.ONE and self._is_zero_count(hazard.operand, when):

@@ -287,3 +287,20 @@ def test_a_guard_against_nan_would_not_keep_it_from_the_gradient(branch):
     )
     assert not text
     assert "after the compiled call" in reason
+
+
+LOSS = """m = x[:, 0] > 0
+if m.any():
+    y = torch.nn.functional.cross_entropy(x, torch.where(m, t, -100))
+else:
+    y = x.sum() * 0
+return y"""
+
+
+def test_the_loss_of_no_element_is_of_all_where_it_is_not_selected():
+    """Its mean would be NaN, and the gradient with it, although `torch.where` takes the zero."""
+    x, t = torch.randn(4, 3), torch.tensor([0, 2, 1, 1])
+    outcome = rewritten(_function(LOSS, "x", "t"), _leaf(x), t)
+    assert "cross_entropy(x, torch.where(m | ~m.any(), t, -100))" in outcome.source
+    assert "is finite also where all elements are selected" in str(outcome.assumes)
+    outcome.check((_leaf(-x.abs()), t))
