@@ -17,6 +17,7 @@ from fullgraph.rewrites.analysis.flags import follow_or_assume, skipping_flag
 from fullgraph.rewrites.analysis.flow import (
     always_exits,
     assignment_targets,
+    chain_root,
     live_in,
     live_out,
     names_bound,
@@ -69,6 +70,7 @@ __all__ = [
     "assigned_value",
     "assignment_targets",
     "called_function",
+    "chain_root",
     "class_of",
     "draws_random_numbers",
     "find_definitions",

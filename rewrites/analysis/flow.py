@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.source import Document, dotted_name
 
@@ -21,6 +22,18 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     for child in node.children:
         yield from walk(child)
+
+
+def chain_root(node: cst.CSTNode, stop: m.BaseMatcherNode | None = None) -> cst.CSTNode:
+    """Return the start of a chain of attributes, calls and subscripts: `a` for `a.b(c)[0]`.
+
+    With `stop`, that is the outermost part of the chain that this pattern matches, if one does.
+    """
+    while isinstance(node, cst.Attribute | cst.Call | cst.Subscript):
+        if stop is not None and m.matches(node, stop):
+            break
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return node
 
 
 def split_statements(block: cst.BaseSuite | cst.Module) -> list[cst.CSTNode]:

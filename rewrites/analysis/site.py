@@ -41,7 +41,7 @@ class Site:
     message: str = ""
     """The compiler's explanation; "" if nothing was compiled."""
     in_helper: bool = False
-    """Whether the node lies in a function that the compiled one calls, and not in that itself."""
+    """Whether the node lies in a function that the compiled function calls, not in that one."""
     causes: tuple[Position, ...] = ()
     """The places of all causes of the program."""
 

@@ -33,9 +33,9 @@ def check_causes(
     """Check that edits removed the causes `mended` and added no cause, recompile or crash.
 
     `before` and `after` explain the program without and with the edits. `costly` are those of
-    `mended` whose edits make compiled code compute more: they must leave fewer breaks. Where the
-    compiler crashed before the edits, its breaks and recompiles are those up to the crash, so that
-    the numbers are not compared: that it runs now is the gain.
+    `mended` whose edits make compiled code compute more: they must leave fewer breaks. If the
+    compiler crashed before the edits, breaks and recompiles are not compared, because it counted
+    them only up to the crash.
     """
     title = "causes"
     if after.error or after.crashes:

@@ -219,13 +219,18 @@ def _sites_of(
         document = _parse_file(place.file)
         node = None if document is None else document.node(place)
         if document is not None and node is not None:
-            called = entry is not None and _function_at(place) != _function_at(entry)
-            in_helper = called or number + 1 < len(places)
+            in_helper = number + 1 < len(places)
+            if entry is not None and (function := document.function(node)) is not None:
+                in_helper = not _is_at(document, function, entry)
             yield Site(document, node, cause.category, facts, cause.detail, in_helper, causes)
 
 
-def _function_at(place: Position) -> tuple[str, str]:
-    return place.file, place.function
+def _is_at(document: Document, function: cst.CSTNode, entry: Position) -> bool:
+    """Return whether a function is the one that begins at `entry`."""
+    span = document.position(function)
+    inside = span.line <= entry.line <= (span.end_line or span.line)
+    name = function.name.value if isinstance(function, cst.FunctionDef) else "<lambda>"
+    return document.file == entry.file and inside and name == entry.function
 
 
 def _unsafe_if_comment_lost(offer: Offer) -> Offer:

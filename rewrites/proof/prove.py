@@ -133,7 +133,7 @@ def prove(
     trained = [case for case in cases if case.backward][:1]
     if backward and trained and _trains(subject) and all(check.ok for check in checks):
         versions = (texts, new.value.behaviours), (base, old.value.behaviours)
-        checks.append(_check_backward(subject, versions, trained, special, left))
+        checks.append(_check_backward(subject, versions, trained, special, left, exempt))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
     state = ProofState.FAILED if not ok else ProofState.ONE_SIDE if unseen else ProofState.PROVED
@@ -245,18 +245,19 @@ def _check_backward(
     cases: Sequence[ProofInput],
     special: bool,
     seconds_left: Callable[[], float],
+    exempt: Collection[str],
 ) -> Check:
     """Check the gradients of the new code under AOTAutograd.
 
     `versions` are the texts of the new code and those of the original, each with its run in eager.
-    A failure that the original shares is only told, in a check that holds.
+    If the original fails alike, the check holds, and its detail is the failure.
     """
     found: list[Check] = []
     for texts, eager in versions:
         with override_program(subject.target, texts):
             job = partial(run_inputs, subject, cases, special, "aot_eager")
             outcome = _run_proof_job(subject, seconds_left(), job)
-        found.append(_check_compiled("aot_eager", outcome, eager))
+        found.append(_check_compiled("aot_eager", outcome, eager, exempt))
         if found[0].ok:
             break
     return replace(found[0], ok=found[0].ok or share_failure(*found))
@@ -282,9 +283,9 @@ def _check_fake_kernels(
 
 
 def _trains(subject: Program) -> bool:
-    """Return whether the user runs a backward: there is a loss, or a module is in training mode."""
-    module = subject.module
-    return subject.loss is not None or (module is not None and module.training)
+    """Return whether the program may be trained: it has a loss, or a module in training mode."""
+    training = subject.module is not None and subject.module.training
+    return training if subject.loss is None else subject.loss is not False
 
 
 def _requires_gradient(subject: Program) -> bool:

@@ -73,13 +73,15 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> 
     node = build_expression(value) if isinstance(value, str) else value
     args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != name]
     plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    comma = next(
-        (arg.comma for arg in args[:-1] if isinstance(arg.comma, cst.Comma)),
-        cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")),
-    )
-    space = args[-1].whitespace_after_arg
-    last = args[-1].with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
-    new = cst.Arg(node, cst.Name(name), plain, whitespace_after_arg=space)
+    last, after = args[-1], args[-1].comma
+    between = [arg.comma.whitespace_after for arg in args if isinstance(arg.comma, cst.Comma)]
+    gap = next(iter(between), cst.SimpleWhitespace(" "))
+    if isinstance(gap, cst.ParenthesizedWhitespace):
+        gap = gap.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
+    space = last.whitespace_after_arg
+    new = cst.Arg(node, cst.Name(name), plain, after, whitespace_after_arg=space)
+    last = last.with_changes(comma=cst.Comma(whitespace_after=gap))
+    last = last.with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
     return call.with_changes(args=[*args[:-1], last, new])
 
 

@@ -26,7 +26,7 @@ import libcst as cst
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import build_expression, with_keyword
+from fullgraph.rewrites.source import build_expression, integer_literal, with_keyword
 from fullgraph.rewrites.transforms.scalars.sizes import SizeNumbers
 
 
@@ -41,9 +41,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if any(arg.keyword is not None and arg.keyword.value == "output_size" for arg in call.args):
         return None
-    if known := _give_sum(site, call):
-        return known
-    rows, dim = site.observed(call), _repeated_dimension(call)
+    if given := _give_sum(site, call):
+        return given
+    rows, dim = site.observed(call), _dimension(call) or 0
     sizes = {shape[dim] for shape in rows.shapes} if rows is not None and rows.is_tensor else set()
     if len(sizes) != 1:
         return Refusal("how many rows there are depends on the data")
@@ -59,7 +59,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _give_sum(site: Site, call: cst.Call) -> Rewrite | None:
     """Return the rewrite with the sum of the list that the repeats are made of; None without one.
 
-    One repeat for all rows is left alone.
+    One repeat may be for all rows: where there never were more, it is left alone.
     """
     named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     values = [arg.value for arg in call.args if arg.keyword is None]
@@ -69,13 +69,17 @@ def _give_sum(site: Site, call: cst.Call) -> Rewrite | None:
     if not values or ("dim" not in named and len(values) > 2):
         return None
     repeats = named.get("repeats", values[min(1, len(values) - 1)])
-    seen, repeated = site.observed(repeats), site.observed(values[0])
-    if seen is None or repeated is None or seen.dims != {1}:
+    seen, repeated, dim = site.observed(repeats), site.observed(values[0]), _dimension(call)
+    if seen is None or repeated is None or seen.dims != {1} or dim is None:
+        return None
+    if len(repeated.dims) > 1 or not -min(repeated.dims) <= dim < min(repeated.dims):
         return None
     if "dim" not in named and repeated.dims != {1}:  # it repeats the elements
         return None
-    dim = _repeated_dimension(call)
-    if {shape[dim] for shape in repeated.shapes if shape} != {length for (length,) in seen.shapes}:
+    lengths = {length for (length,) in seen.shapes}
+    if repeats is not values[0] and lengths in ({1}, set()):
+        return None
+    if lengths != {shape[dim] for shape in repeated.shapes}:
         return None
     numbers = SizeNumbers(site)
     try:
@@ -91,14 +95,11 @@ def _give_sum(site: Site, call: cst.Call) -> Rewrite | None:
     )
 
 
-def _repeated_dimension(call: cst.Call) -> int:
-    """Return the `dim=` of a `repeat_interleave` call.
-
-    The result is 0 if `dim=` is missing or not an integer literal.
-    """
+def _dimension(call: cst.Call) -> int | None:
+    """Return the `dim=` of a `repeat_interleave` call, 0 without; None if it is no literal."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == "dim":
-            return arg.value.evaluated_value if isinstance(arg.value, cst.Integer) else 0
+            return integer_literal(arg.value)
     return 0
 
 

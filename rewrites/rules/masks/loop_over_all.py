@@ -56,6 +56,7 @@ from fullgraph.rewrites.analysis import (
     find_definitions,
     is_tensor,
     names_bound_before,
+    names_read,
 )
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression, dotted_name
@@ -88,9 +89,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     tensor = _elements(site, call) if nonzero is None else None
     if count is None and nonzero is not None and seen is not None and seen.dims == {1}:
         rows = index.rows_before(loop)
-        table = site.observed(rows) if rows is not None else None
-        lengths = {shape[:1] for shape in table.shapes} if table is not None else set()
-        count = rows if lengths == set(seen.shapes) and rows is not None else nonzero[0]
+        count = rows if rows and _has_element_per_row(site, nonzero[0], rows) else nonzero[0]
     if count is None and nonzero is None:
         count = index.rows_before(loop)
     if count is None:
@@ -112,6 +111,18 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         tuple(assumes),
         ("torch",),
     )
+
+
+def _has_element_per_row(site: Site, mask: cst.BaseExpression, rows: cst.Name) -> bool:
+    """Return whether a mask, such as `torch.greater(rows.sum(1), 0)`, has an element for each row.
+
+    False for a mask with a name of its own, which says as much.
+    """
+    seen, table = site.observed(mask), site.observed(rows)
+    if seen is None or table is None or isinstance(mask, cst.Name):
+        return False
+    lengths = {shape[:1] for shape in table.shapes}
+    return rows.value in names_read(mask) and lengths == set(seen.shapes)
 
 
 def _elements(site: Site, call: cst.Call) -> cst.BaseExpression | None:
@@ -226,8 +237,8 @@ class _IndexUses:
                 return True
             case cst.Arg() if self.site.callee_name(document.parent(parent)) == "int":
                 return True
-            case cst.FormattedStringExpression(conversion=None, format_spec=None) if not single:
-                return True  # a tensor without dimensions is formatted as its number
+            case cst.FormattedStringExpression(equal=None, conversion=None, format_spec=None):
+                return not single or self._stop(parent)  # a 0-d tensor is formatted as its number
         return self._stop(parent)
 
     def _follow_subscript(self, use: cst.CSTNode, node: cst.CSTNode, single: bool) -> bool:

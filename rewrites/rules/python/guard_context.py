@@ -10,9 +10,9 @@ After:
     with contextlib.nullcontext() if torch.compiler.is_compiling() else self.lock:
         y = self.net(x)
 
-Eager code goes on as before. Unsafe: compiled code takes no lock, so code that needs one must
-take it around the compiled call. Of `torch.backends.cudnn.flags(enabled=False)` it assumes that
-compiled code is right with cuDNN, too.
+Eager code is unchanged. Unsafe: compiled code takes no lock, so code that needs one must take it
+around the compiled call. For `torch.backends.cudnn.flags(enabled=False)` it assumes that the
+results do not depend on which kernels run.
 
 Refuses: locks that have a name (`as`), and contexts that are more than one.
 """
@@ -71,7 +71,7 @@ def _assumption_for(site: Site, context: cst.BaseExpression) -> str:
     if name in _DEBUGGING:
         return "anomalies need not be found in compiled code"
     if _FLAGS.fullmatch(name):
-        return f"`{name}` only chooses kernels, and compiled code is right with any"
+        return f"the results do not depend on the kernels that `{name}` chooses"
     return ""
 
 

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import DYNAMIC_SHAPE, NotApplicable, Site, torch_name, walk
+from fullgraph.rewrites.analysis import (
+    DYNAMIC_SHAPE,
+    NotApplicable,
+    Site,
+    chain_root,
+    torch_name,
+    walk,
+)
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.boundaries.arguments import (
     OperatorArgument,
@@ -177,7 +184,7 @@ def check_effects(document: Document, helper: OperatorBody) -> None:
                 changed = node.target if node.target.value in given else None
         elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             changed = node.func.value if _CHANGES.search(node.func.attr.value) else None
-        root = _root_of(changed) if changed is not None else None
+        root = chain_root(changed, _NEW) if changed is not None else None
         if isinstance(root, cst.Name) and root.value in given and root.value not in own - {"self"}:
             raise NotApplicable(f"`{name}` changes `{document.code(changed or root)}`")
 
@@ -204,12 +211,3 @@ def _split_docstring(
     text = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
     count = 1 if m.matches(body.body[0], text) else 0
     return list(body.body[:count]), list(body.body[count:])
-
-
-def _root_of(node: cst.CSTNode) -> cst.CSTNode:
-    """Return the name that an expression is a part or a view of; the call of a new tensor's."""
-    while isinstance(node, cst.Attribute | cst.Subscript | cst.Call):
-        if m.matches(node, _NEW):
-            break
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return node

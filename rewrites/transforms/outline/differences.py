@@ -9,7 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import Site, walk
+from fullgraph.rewrites.analysis import Site, chain_root, walk
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document, dotted_name
 from fullgraph.rewrites.transforms.outline.free_variables import OperatorParameters, names_bound_in
@@ -192,7 +192,7 @@ def _impure_callees(
     found = []
     for call in _calls_in(statement):
         name = site.callee_name(call)
-        root = _root_of(call.func)
+        root = chain_root(call.func)
         known = (
             is_output_call(site, call)
             or isinstance(site.document.parent(call), cst.Raise)
@@ -259,13 +259,6 @@ def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression
 def _has_autograd_text(seen: ValueSummary) -> bool:
     """Whether `str()` of a tensor differs between eager and compiled code."""
     return seen.requires_grad or any(one.kind == "Parameter" for one in seen.tensors)
-
-
-def _root_of(node: cst.CSTNode) -> cst.CSTNode:
-    """Return `a` for `a.b(c)[0]`: the start of a chain of attributes, calls and subscripts."""
-    while isinstance(node, cst.Attribute | cst.Call | cst.Subscript):
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return node
 
 
 def _calls_in(node: cst.CSTNode) -> list[cst.Call]:

@@ -12,13 +12,20 @@ from fullgraph.rewrites.analysis import (
     Definitions,
     NotApplicable,
     Site,
+    chain_root,
     find_definitions,
+    names_mutated,
     torch_name,
+    walk,
 )
 from fullgraph.rewrites.source import Replacement, build_expression, integer_literal, replace_nodes
 
 MAKERS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.IntTensor")
 """Functions that make a tensor of numbers."""
+_DTYPES = frozenset({"int32", "int64", "float32", "float64"})
+_STORES = cst.AssignTarget | cst.AugAssign | cst.Del | cst.Element
+_READERS = ("len", "sum", "min", "max", "sorted", "list", "tuple", "enumerate", "zip", "any", "all")
+"""Functions that do not change a list that they are given."""
 _ALL = {"min": "min", "max": "max", "amin": "min", "amax": "max", "sum": "sum", "prod": "math.prod"}
 """Reductions of a whole tensor, each with a Python function of a sequence."""
 _MATH = {"ceil": "math.ceil", "floor": "math.floor", "sqrt": "math.sqrt", "abs": "abs"}
@@ -58,8 +65,8 @@ class SizeNumbers:
         return self._write_again(node) if self.tensors else new
 
     def _write_again(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        self.edits.clear()
-        self.bindings.clear()
+        for known in (self.edits, self.assumes, self.bindings, self.uses):
+            known.clear()
         return self._write(node)
 
     def write_list(self, node: cst.BaseExpression) -> cst.BaseExpression:
@@ -72,7 +79,7 @@ class SizeNumbers:
         return self._write_again(node)
 
     def _needed_as_tensors(self, node: cst.BaseExpression) -> Iterator[cst.Name]:
-        """Yield the bound names with a use that a number would not do for."""
+        """Yield the bound names with a use that needs a tensor."""
         known = find_definitions(self.site.document, node)
         for name in self.bindings:
             uses = known.uses(name) if known is not None else ()
@@ -126,7 +133,7 @@ class SizeNumbers:
         if any(arg.star for arg in call.args):
             raise NotApplicable("its arguments are not spelled out")
         if called in MAKERS and len(values) == 1 and named <= {"dtype", "device"}:
-            return self._write_maker(values[0])
+            return self._write_maker(call, values[0])
         if called in ("int", "float", "abs", "min", "max", "round") or called.startswith("math."):
             return self._with_arguments(call)
         name = torch_name(self.site, call)
@@ -156,15 +163,18 @@ class SizeNumbers:
         args = [arg.with_changes(value=self._write(arg.value)) for arg in call.args]
         return call.with_changes(args=args)
 
-    def _write_maker(self, sizes: cst.BaseExpression) -> cst.BaseExpression:
+    def _write_maker(self, maker: cst.Call, sizes: cst.BaseExpression) -> cst.BaseExpression:
         """Return what a tensor is made of: `x.shape` for `torch.tensor(x.shape)`."""
-        seen = self.site.observed(sizes)
+        seen, made = self.site.observed(sizes), self.site.observed(maker)
         if seen is None:
             raise NotApplicable("what the tensor is made of is not known to be a shape")
         listed = set(seen.types) <= {"torch.Size", "tuple", "list"} and set(seen.items) <= {"int"}
-        if not listed and set(seen.types) != {"int"}:
+        counts = set(seen.types) == {"int"} and self.site.callee_name(maker) in MAKERS[:2]
+        if not listed and not counts:
             raise NotApplicable("what the tensor is made of is not all integers")
         self.made = True
+        if made is not None and not made.dtypes <= _DTYPES:
+            raise NotApplicable(f"the tensor is {min(made.dtypes)}, which not all integers fit in")
         return sizes
 
     def _write_variable(self, use: cst.Name) -> cst.BaseExpression:
@@ -194,13 +204,14 @@ class SizeNumbers:
             case cst.Call(args=[cst.Arg(keyword=None, star="", value=sizes), *_]) as maker if (
                 self.site.callee_name(maker) in MAKERS
             ):
-                self._write_maker(sizes)
+                self._write_maker(maker, sizes)
             case _:
                 raise NotApplicable(f"`{binding.value}` is needed as a tensor")
+        function = known.function
+        if binding.value in {*names_mutated(function.body), *_changed_through_views(function)}:
+            raise NotApplicable(f"`{binding.value}` changes after it is made")
         statement = document.statement(line)
-        if isinstance(sizes, cst.Name):
-            if self._changes_later(known, sizes, statement):
-                raise NotApplicable(f"`{sizes.value}` changes after `{binding.value}` is made")
+        if isinstance(sizes, cst.Name) and self._is_only_read(known, sizes):
             there = known.before.get(document.statement(use), {}).get(sizes.value)
             if there is not None and there == known.reaching.get(sizes):
                 return sizes
@@ -210,19 +221,29 @@ class SizeNumbers:
         name = cst.Name(document.unused_name(f"{binding.value}_list"))
         if binding not in self.bindings:
             self.bindings[binding] = None
-            first = cst.Assign([cst.AssignTarget(name)], sizes)
+            copied = build_expression("list({n})", n=sizes)
+            made = copied if isinstance(sizes, cst.Name) else sizes
+            first = cst.Assign([cst.AssignTarget(name)], made)
             head = cst.SimpleStatementLine([first], leading_lines=statement.leading_lines)
             tail = replace_nodes(statement, {sizes: name}).with_changes(leading_lines=[])
             self.edits[statement] = cst.FlattenSentinel([head, tail])
         return name
 
-    def _changes_later(self, known: Definitions, sizes: cst.Name, statement: cst.CSTNode) -> bool:
-        """Return whether a list may change after a statement: `sizes.append(n)`."""
-        document = self.site.document
-        after = document.position(statement).line
+    def _is_only_read(self, known: Definitions, sizes: cst.Name) -> bool:
+        """Return whether nothing that has a list can change it."""
         uses = [use for one in known.reaching.get(sizes, ()) for use in known.uses(one)]
-        later = [use for use in uses if document.position(use).line > after]
-        return any(isinstance(document.parent(use), cst.Attribute) for use in later)
+        return all(map(self._only_reads, uses))
+
+    def _only_reads(self, use: cst.Name) -> bool:
+        document = self.site.document
+        match document.parent(use):
+            case cst.Arg() as arg:
+                call = document.parent(arg)
+                return self.site.callee_name(call) in (*MAKERS, *_READERS)
+            case cst.For(iter=read) | cst.CompFor(iter=read) | cst.Subscript(value=read):
+                around = document.parent(document.parent(use))
+                return read is use and not isinstance(around, _STORES)
+        return False
 
     def _accepts_number(self, use: cst.Name) -> bool:
         """Return whether code that reads a name is right for a number, too."""
@@ -235,6 +256,20 @@ class SizeNumbers:
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         seen = self.site.observed(node)
         return seen is not None and seen.is_tensor
+
+
+def _changed_through_views(function: cst.CSTNode) -> Iterator[str]:
+    """Yield the names of which a view is changed: "x" for `x[1:].zero_()` and `f(out=x)`."""
+    for call in walk(function):
+        match call:
+            case cst.Call(func=cst.Attribute(value=changed, attr=cst.Name(value=method))) if (
+                method.endswith("_")
+                and not method.endswith("__")
+                and isinstance(root := chain_root(changed), cst.Name)
+            ):
+                yield root.value
+            case cst.Arg(keyword=cst.Name("out"), value=cst.Name(value=name)):
+                yield name
 
 
 def is_made_of_sizes(site: Site, node: cst.BaseExpression) -> bool:

@@ -62,6 +62,12 @@ def test_a_helper_that_eager_calls_after_a_break():
     outcome.check((X * 5,), exact=True)
 
 
+def test_a_generator_in_the_compiled_function_is_no_helper():
+    body = "s = sorted(v for row in x for v in row.tolist())\n    return x * s[0]\n"
+    outcome = rewritten(f"{HEAD}def f(x):\n    {body}", X)
+    assert "def _f_op" not in outcome.source
+
+
 def test_a_new_tensor_may_be_changed():
     body = "rows = max(x.tolist()[0])\n    return x.new_zeros(x.shape[1]).fill_(rows).add_(1)\n"
     outcome = rewritten(f"{HEAD}def best(x):\n    {body}\n\n{CALLS}", X)

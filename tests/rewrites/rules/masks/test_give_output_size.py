@@ -6,7 +6,7 @@ from fullgraph.diagnose.explain import explain
 from fullgraph.rewrites.fix import places_to_observe, propose
 from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.source import parse_document
-from tests.rewrites.harness import imported, rewritten
+from tests.rewrites.harness import imported, offered, rewritten
 
 pytestmark = pytest.mark.compiles
 
@@ -95,8 +95,21 @@ def f(x, parts):
             "    return torch.repeat_interleave(x, n, dim=0, output_size=sum(counts)) * n.max()",
         ),
         (
+            "n = torch.tensor(counts)\n    counts.append(1)\n"
+            "    return x.repeat_interleave(n, dim=0)",
+            "n_list = list(counts)\n    n = torch.tensor(n_list)\n    counts.append(1)\n"
+            "    return x.repeat_interleave(n, dim=0, output_size=sum(n_list))",
+        ),
+        (
+            "return torch.repeat_interleave(\n        x,  # the rows\n"
+            "        torch.tensor(counts),\n        dim=0,\n    )",
+            "return torch.repeat_interleave(\n        x,  # the rows\n"
+            "        torch.tensor(counts),\n        dim=0,\n"
+            "        output_size=sum(counts),\n    )",
+        ),
+        (
             "counts = torch.tensor(counts)\n    return x.repeat_interleave(repeats=counts, dim=0)",
-            "counts_list = counts\n    counts = torch.tensor(counts_list)\n"
+            "counts_list = list(counts)\n    counts = torch.tensor(counts_list)\n"
             "    return x.repeat_interleave(repeats=counts, dim=0, output_size=sum(counts_list))",
         ),
     ],
@@ -109,13 +122,20 @@ def test_the_sum_of_a_list(before, after):
     outcome.check((X * 2, parts[::-1]), exact=True)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "return x.repeat_interleave(torch.tensor([len(parts)]), dim=0)",  # for all rows
-        "n = torch.tensor(counts)\n    counts.append(1)\n    return x.repeat_interleave(n, dim=0)",
-    ],
-)
-def test_no_sum_of_a_list(body):
+@pytest.mark.parametrize("rows", [1, 3])
+def test_one_repeat_may_be_for_all_rows(rows):
+    body = "counts = [len(parts)]\n    return x.repeat_interleave(torch.tensor(counts), dim=0)"
+    source = f"{HEAD}def f(x, parts):\n    {body}\n"
+    assert rewritten(source, X[:rows], [torch.ones(2), torch.ones(3)]).source == source
+
+
+def test_a_repeat_that_raises_is_left_alone():
+    body = (
+        "n = torch.tensor(counts)\n    y = 0\n    for one in (x[:, 0], x):\n        try:\n"
+        "            y = y + torch.repeat_interleave(one, n, dim=1).sum()\n"
+        "        except (IndexError, RuntimeError):\n            y = y + 1\n    return x * y"
+    )
     source = LENGTHS.replace("BODY", body)
-    assert rewritten(source, X, [torch.ones(2), torch.ones(0), torch.ones(3)]).source == source
+    call = "torch.repeat_interleave(one, n, dim=1)"
+    _, rewrites, _ = offered(source, call, "dynamic output shape", X, [X, X[:1]], rule="FG409")
+    assert all(one.applicability is Applicability.DISPLAY for one in rewrites)

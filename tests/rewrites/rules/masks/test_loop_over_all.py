@@ -65,6 +65,10 @@ def test_fixed(loop, after):
     [
         ("for k in used.nonzero():\n            y = y + k", "`y + k` takes the index itself"),
         (
+            "for k in used.nonzero():\n            k = k[0]\n            y = y + len(f'{k=}')",
+            "takes the index itself",
+        ),
+        (
             "for k in used.nonzero():\n            y = y + self.experts[k](x)",
             "an iteration does something also for",
         ),
@@ -138,3 +142,11 @@ def f(x, labels):
         "torch.where(absent, means[c], (share[:, None] * x).sum(0) / "
         "torch.where(absent, 1, share.sum()))",
     )
+
+
+def test_a_table_that_happens_to_be_as_long_says_nothing():
+    loop = (
+        "for k in used.nonzero():\n            k = k[0]\n            y = y + x[k] * hit[:, k, None]"
+    )
+    outcome = rewritten(MIXTURE.replace("LOOP", loop), X[:3])
+    assert "for k in range(len(used)):" in outcome.source, outcome.refusals

@@ -90,7 +90,7 @@ def test_computed_in_python(before, after):
         (
             "lengths = [len(one) for one in parts]\n    lengths = torch.tensor(lengths)\n"
             "    places = torch.arange(int(lengths.max()))",
-            "lengths = [len(one) for one in parts]\n    lengths_list = lengths\n"
+            "lengths = [len(one) for one in parts]\n    lengths_list = list(lengths)\n"
             "    lengths = torch.tensor(lengths_list)\n"
             "    places = torch.arange(int(max(lengths_list)))",
         ),
@@ -103,13 +103,37 @@ def test_a_list_beside_its_tensor(before, after):
     outcome.check(exact=True)
 
 
+@pytest.mark.parametrize("change", ["n.append(9)", "n[0] = 9", "n += [9]", "grow(n)", "del n[0]"])
+def test_a_list_that_may_change_is_copied(change):
+    head = f"{HEAD}def grow(sizes):\n    sizes.append(9)\n\n\n"
+    body = (
+        f"n = list(x.shape)\n    s = torch.tensor(n)\n    {change}\n"
+        "    return x.repeat(1, 1, s.max().item()) * s.float().mean()"
+    )
+    outcome = rewritten(f"{head}def f(x):\n    {body}\n", X)
+    assert "s_list = list(n)\n    s = torch.tensor(s_list)\n" in outcome.source, outcome.refusals
+    outcome.check((X.repeat(2, 1, 1),), exact=True)
+
+
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
         ("s = torch.tensor(x.shape)", "`s` is needed as a tensor"),
         (
-            "n = list(x.shape)\n    s = torch.tensor(n)\n    n.append(9)",
-            "`n` changes after `s` is made",
+            "s = torch.tensor([len(x), 2])\n    s[s > 4] = 4",
+            "`s` changes after it is made",
+        ),
+        (
+            "s = torch.tensor([len(x), 2])\n    s[1:].zero_()",
+            "`s` changes after it is made",
+        ),
+        (
+            "s = torch.tensor([len(x), 2])\n    torch.clamp(s, max=4, out=s)",
+            "`s` changes after it is made",
+        ),
+        (
+            "s = torch.tensor([len(x), 2], dtype=torch.bool)",
+            "the tensor is bool, which not all integers fit in",
         ),
     ],
 )
