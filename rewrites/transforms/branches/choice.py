@@ -167,7 +167,7 @@ class Choice:
     def _select_all(self, hazard: Hazard, when: bool) -> dict[cst.CSTNode, Replacement]:
         """Return the edits that select all elements where the mask of the condition selects none.
 
-        A loss of no element is NaN: of `mask.any()`, `mask | ~mask.any()` always selects some.
+        The mean of no element is NaN, and so is its gradient. `mask | ~mask.any()` is never empty.
         """
         mask = (mask_of_any if when else mask_of_none)(self.site, self.test)
         document, text = self.site.document, self.site.document.code(hazard.operation)

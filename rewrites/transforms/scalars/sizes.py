@@ -18,7 +18,13 @@ from fullgraph.rewrites.analysis import (
     torch_name,
     walk,
 )
-from fullgraph.rewrites.source import Replacement, build_expression, integer_literal, replace_nodes
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    dotted_name,
+    integer_literal,
+    replace_nodes,
+)
 
 MAKERS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.IntTensor")
 """Functions that make a tensor of numbers."""
@@ -207,8 +213,7 @@ class SizeNumbers:
                 self._write_maker(maker, sizes)
             case _:
                 raise NotApplicable(f"`{binding.value}` is needed as a tensor")
-        function = known.function
-        if binding.value in {*names_mutated(function.body), *_changed_through_views(function)}:
+        if binding.value in _changed_names(known.function.body):
             raise NotApplicable(f"`{binding.value}` changes after it is made")
         statement = document.statement(line)
         if isinstance(sizes, cst.Name) and self._is_only_read(known, sizes):
@@ -258,18 +263,27 @@ class SizeNumbers:
         return seen is not None and seen.is_tensor
 
 
-def _changed_through_views(function: cst.CSTNode) -> Iterator[str]:
-    """Yield the names of which a view is changed: "x" for `x[1:].zero_()` and `f(out=x)`."""
-    for call in walk(function):
-        match call:
-            case cst.Call(func=cst.Attribute(value=changed, attr=cst.Name(value=method))) if (
-                method.endswith("_")
-                and not method.endswith("__")
-                and isinstance(root := chain_root(changed), cst.Name)
+def _changed_names(body: cst.CSTNode) -> set[str]:
+    """Return the names of what changes in place, through a view too: "x" for `x[1:].zero_()`.
+
+    Also "x" for `f(out=x)`, and for `view = x[1:]` where `view` changes.
+    """
+    changed = set(names_mutated(body))
+    views: list[tuple[str, str]] = []
+    for one in walk(body):
+        match one:
+            case cst.Call(func=cst.Attribute(value=part, attr=cst.Name(value=method))) if (
+                method.endswith("_") and not method.endswith("__")
             ):
-                yield root.value
+                changed.add(dotted_name(chain_root(part)))
             case cst.Arg(keyword=cst.Name("out"), value=cst.Name(value=name)):
-                yield name
+                changed.add(name)
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+                views.append((name, dotted_name(chain_root(value))))
+    for name, root in reversed(views):
+        if name in changed:
+            changed.add(root)
+    return changed
 
 
 def is_made_of_sizes(site: Site, node: cst.BaseExpression) -> bool:

@@ -128,6 +128,10 @@ def test_a_list_that_may_change_is_copied(change):
             "`s` changes after it is made",
         ),
         (
+            "s = torch.tensor([len(x), 2])\n    rest = s[1:]\n    rest.zero_()",
+            "`s` changes after it is made",
+        ),
+        (
             "s = torch.tensor([len(x), 2])\n    torch.clamp(s, max=4, out=s)",
             "`s` changes after it is made",
         ),
