@@ -345,6 +345,7 @@ ROWS = [
         "context manager",
         "a setting of torch",
         "around the compiled call",
+        "FG813",
     ),
     Row(
         e.framed,
