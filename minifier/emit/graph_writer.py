@@ -11,21 +11,18 @@ import torch
 from torch import fx
 
 from fullgraph.compiler.private import (
-    custom_op_name,
     is_collective,
     is_higher_order_op,
     is_scalar_assertion,
     is_sdpa_backend,
     numpy_call,
     region_call,
-    required_import,
 )
 from fullgraph.minifier.emit import higher_order, numpy_calls, syntax
 from fullgraph.minifier.emit.blocks import Blocks
 from fullgraph.minifier.emit.literals import imports, literal
 from fullgraph.minifier.emit.names import Names
 from fullgraph.minifier.emit.node_writer import NodeWriter, Shared
-from fullgraph.minifier.emit.operator_definitions import collect_operator_sources
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.graphs import KnownValues, find_size_inputs, is_barrier, is_python_float
 
@@ -315,23 +312,7 @@ class Writer(NodeWriter):
                 return operation
         if target is getattr and len(args) == 2 and str(node.args[1]).isidentifier():
             return ast.Attribute(args[0], str(node.args[1]), ast.Load())
-        return syntax.call(self._callee_expression(target), args, kwargs)
-
-    def _callee_expression(self, target: object) -> ast.expr:
-        """Return the expression of a call's target; add the import or definition that it needs."""
-        foreign = custom_op_name(target)
-        if foreign is not None:
-            texts, lines = collect_operator_sources(foreign)
-            self.shared.definitions.update(texts)
-            self.shared.imports.update(lines)
-        made = syntax.constant(target)
-        dotted = syntax.text(made)
-        module = required_import(dotted)
-        if module is not None:
-            self.shared.imports.add(f"import {module}")
-        if dotted.startswith(("math.", "operator.")):
-            self.shared.imports.add(f"import {dotted.partition('.')[0]}")
-        return made
+        return syntax.call(self.shared.callee(target), args, kwargs)
 
     def _method_call(self, node: fx.Node, receiver: ast.expr) -> ast.expr:
         """Return the method call of a node, on the expression `receiver`."""
@@ -381,7 +362,7 @@ class Writer(NodeWriter):
         """Return the name of a nested graph's function; define it on first use."""
         target, module = self._submodules[node]
         if target not in self._defined:
-            name = self.names.other(_function_name(target))
+            name = self.names.nested(target)
             self._defined[target] = name
             self._blocks.add(self.standalone_function(module, name))
         return self._defined[target]
@@ -393,14 +374,6 @@ class Writer(NodeWriter):
     def define(self, statement: ast.stmt) -> None:
         """Add a definition before the statement that is being written."""
         self._blocks.add(statement)
-
-
-def _function_name(target: str) -> str:
-    """Return a readable name for a submodule: `true_fn` for `cond_true_0`."""
-    for part, name in (("true", "true_fn"), ("false", "false_fn"), ("cond_fn", "cond_fn")):
-        if part in target:
-            return name
-    return "body" if "body" in target or "wrap" in target or "subgraph" in target else target
 
 
 def _argument_nodes(node: fx.Node) -> list[fx.Node]:

@@ -39,6 +39,14 @@ class Names:
         """Return a new name like `base`, for a variable that is not a node."""
         return self._claim_free(_identifier(base), 1, "_")
 
+    def nested(self, target: str) -> str:
+        """Return a new name for the function of a submodule: `true_fn` for `cond_true_0`."""
+        for part, name in (("true", "true_fn"), ("false", "false_fn"), ("cond_fn", "cond_fn")):
+            if part in target:
+                return self.other(name)
+        is_body = "body" in target or "wrap" in target or "subgraph" in target
+        return self.other("body" if is_body else target)
+
     def _claim_free(self, base: str, first: int, between: str) -> str:
         """Reserve and return `base`, or `base`, `between` and a number if `base` is taken.
 

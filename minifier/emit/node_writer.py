@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
+from fullgraph.compiler.private import custom_op_name, required_import
+from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.names import Names
+from fullgraph.minifier.emit.operator_definitions import collect_operator_sources
 from fullgraph.minifier.graphs import KnownValues
 
 
@@ -25,6 +28,22 @@ class Shared:
     """Constant tensors of the graphs, by their global names."""
     collective: bool = False
     """Whether a collective is called."""
+
+    def callee(self, target: object) -> ast.expr:
+        """Return the expression of a call's target; add the import or definition that it needs."""
+        foreign = custom_op_name(target)
+        if foreign is not None:
+            texts, lines = collect_operator_sources(foreign)
+            self.definitions.update(texts)
+            self.imports.update(lines)
+        made = syntax.constant(target)
+        dotted = syntax.text(made)
+        module = required_import(dotted)
+        if module is not None:
+            self.imports.add(f"import {module}")
+        if dotted.startswith(("math.", "operator.")):
+            self.imports.add(f"import {dotted.partition('.')[0]}")
+        return made
 
 
 class NodeWriter(ABC):
