@@ -220,17 +220,17 @@ def _sites_of(
         node = None if document is None else document.node(place)
         if document is not None and node is not None:
             in_helper = number + 1 < len(places)
-            if entry is not None and (function := document.function(node)) is not None:
-                in_helper = not _is_at(document, function, entry)
+            if entry is not None and document.function(node) is not None:
+                in_helper = not _is_in(document, node, entry)
             yield Site(document, node, cause.category, facts, cause.detail, in_helper, causes)
 
 
-def _is_at(document: Document, function: cst.CSTNode, entry: Position) -> bool:
-    """Return whether a function is the one that begins at `entry`."""
-    span = document.position(function)
+def _is_in(document: Document, node: cst.CSTNode, entry: Position) -> bool:
+    """Return whether the innermost function around a node is the one that begins at `entry`."""
+    span = document.position(document.function(node) or node)
     inside = span.line <= entry.line <= (span.end_line or span.line)
-    name = function.name.value if isinstance(function, cst.FunctionDef) else "<lambda>"
-    return document.file == entry.file and inside and name == entry.function
+    same = (document.file, document.function_name(node)) == (entry.file, entry.function)
+    return inside and same
 
 
 def _unsafe_if_comment_lost(offer: Offer) -> Offer:

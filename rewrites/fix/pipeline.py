@@ -157,12 +157,13 @@ def fix(
         return run_proof(base, texts, offers)
 
     def run_proof(
-        base: Texts, texts: Texts, offers: Sequence[Offer], inductor: bool | None = None
+        base: Texts,
+        texts: Texts,
+        offers: Sequence[Offer],
+        inductor: bool = False,
+        backward: bool = False,
     ) -> Proof:
-        """Prove all edits of `offers` together, without repeating runs that `memo` holds.
-
-        In the last proof `inductor` says whether to run under Inductor; before, it is None.
-        """
+        """Prove all edits of `offers` together, without repeating runs that `memo` holds."""
         rewrites = [offer.rewrite for offer in offers]
         shortcuts = any(rewrite.has_shortcut for rewrite in rewrites)
         compiled = apply_offers(offer.as_compiled for offer in offers)[0] if shortcuts else {}
@@ -171,8 +172,8 @@ def fix(
             texts,
             base=base,
             as_compiled={**texts, **compiled},
-            inductor=bool(inductor),
-            backward=inductor is not None,
+            inductor=inductor,
+            backward=backward,
             memo=memo,
             tests=[test for offer in offers for test in offer.tests],
             seconds=seconds_left(),
@@ -195,7 +196,7 @@ def fix(
         key = _key_of(texts)
         inductor = not runs_whole(texts, offers)
         if key in proved:  # in one step from the original: its runs in eager are known
-            proof = run_proof({}, texts, proved[key], inductor)
+            proof = run_proof({}, texts, proved[key], inductor, backward=True)
         else:
             proof = prove(
                 program,

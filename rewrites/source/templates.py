@@ -80,8 +80,8 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> 
         gap = gap.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
     space = last.whitespace_after_arg
     new = cst.Arg(node, cst.Name(name), plain, after, whitespace_after_arg=space)
-    last = last.with_changes(comma=cst.Comma(whitespace_after=gap))
-    last = last.with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
+    comma, none = cst.Comma(whitespace_after=gap), cst.SimpleWhitespace("")
+    last = last.with_changes(comma=comma, whitespace_after_arg=none)
     return call.with_changes(args=[*args[:-1], last, new])
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site
+from fullgraph.rewrites.analysis import NotApplicable, Site, operation_of
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression, integer_literal, with_keyword
 from fullgraph.rewrites.transforms.scalars.sizes import SizeNumbers
@@ -61,23 +61,19 @@ def _give_sum(site: Site, call: cst.Call) -> Rewrite | None:
 
     One repeat may be for all rows: where there never were more, it is left alone.
     """
-    named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-    values = [arg.value for arg in call.args if arg.keyword is None]
-    is_method = site.callee_name(call) == "torch.Tensor.repeat_interleave"
-    if is_method and isinstance(call.func, cst.Attribute):
-        values.insert(0, call.func.value)
-    if not values or ("dim" not in named and len(values) > 2):
+    made = operation_of(site, call)
+    if made is None or not made.operands or ("dim" not in made.keywords and len(made.operands) > 2):
         return None
-    repeats = named.get("repeats", values[min(1, len(values) - 1)])
-    seen, repeated, dim = site.observed(repeats), site.observed(values[0]), _dimension(call)
+    rows, repeats = made.operands[0], made.keywords.get("repeats", made.operands[:2][-1])
+    seen, repeated, dim = site.observed(repeats), site.observed(rows), _dimension(call)
     if seen is None or repeated is None or seen.dims != {1} or dim is None:
         return None
     if len(repeated.dims) > 1 or not -min(repeated.dims) <= dim < min(repeated.dims):
         return None
-    if "dim" not in named and repeated.dims != {1}:  # it repeats the elements
+    if "dim" not in made.keywords and repeated.dims != {1}:  # it repeats the elements
         return None
     lengths = {length for (length,) in seen.shapes}
-    if repeats is not values[0] and lengths in ({1}, set()):
+    if repeats is not rows and lengths in ({1}, set()):
         return None
     if lengths != {shape[dim] for shape in repeated.shapes}:
         return None

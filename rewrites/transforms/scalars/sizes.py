@@ -268,14 +268,10 @@ def _changed_names(body: cst.CSTNode) -> set[str]:
 
     Also "x" for `f(out=x)`, and for `view = x[1:]` where `view` changes.
     """
-    changed = set(names_mutated(body))
+    changed = {path.partition(".")[0] for path in names_mutated(body)}
     views: list[tuple[str, str]] = []
     for one in walk(body):
         match one:
-            case cst.Call(func=cst.Attribute(value=part, attr=cst.Name(value=method))) if (
-                method.endswith("_") and not method.endswith("__")
-            ):
-                changed.add(dotted_name(chain_root(part)))
             case cst.Arg(keyword=cst.Name("out"), value=cst.Name(value=name)):
                 changed.add(name)
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
