@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import random
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     )
     rank = {path: (number % 2, number) for number, path in enumerate(files)}
     items.sort(key=lambda item: rank[item.path])
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    if isinstance(collector, pytest.Module):  # which makes models and inputs as it is imported
+        _seed(collector)
+
+
+def _seed(node: pytest.Item | pytest.Collector) -> None:
+    """Give a test the same random numbers in each run, and no two tests the same."""
+    import numpy as np
+    import torch
+
+    seed = zlib.crc32(node.nodeid.encode())
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,7 +69,9 @@ def _into_huge_pages() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _forgotten(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     import torch._dynamo
     import torch._inductor.config
 
@@ -59,6 +79,7 @@ def _forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     before = get_configs()
     modules, path = {*sys.modules}, [*sys.path]
+    _seed(request.node)
     yield
     torch._dynamo.reset()
     set_configs(before)

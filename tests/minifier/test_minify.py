@@ -193,7 +193,7 @@ class Forgetful(nn.Module):
         self.register_buffer("seen", torch.zeros(4), persistent=False)
 
     def forward(self, x):
-        y = self.linear(x).relu()
+        y = self.linear(x).sigmoid()
         if not torch.compiler.is_compiling():
             self.seen.add_(y.detach().mean(0))
         return y * 2
