@@ -32,7 +32,7 @@ class NewDecorators:
     """Decorators that a source override adds above those that a live function already has."""
 
     before: Any
-    """Object bound to the function's name, in its module or class, before it was decorated."""
+    """Function under its name in its module or class, before it was decorated."""
     after: Any
     """The decorated object that replaces it."""
     decorators: tuple[CodeType, ...]
@@ -175,15 +175,22 @@ def _new_decorators(
 ) -> Iterator[tuple[tuple[str, ...], list[ast.expr]]]:
     """Yield (path, decorators) for each function or method with new outermost decorators.
 
-    The path is ("Net", "forward"); the decorators are the new ones, innermost first.
+    The path is ("Net", "forward"); the decorators are the new ones, innermost first. They may stand
+    below `staticmethod`.
     """
     known, last = (dict(_functions_by_path(tree.body)) for tree in (old, new))  # the last of a name
     for path, function in last.items():
         if path in known:
-            above = len(function.decorator_list) - len(known[path].decorator_list)
             old_list, new_list = (f.decorator_list for f in (known[path], function))
+            if _is_static(old_list) and _is_static(new_list):
+                old_list, new_list = old_list[1:], new_list[1:]
+            above = len(new_list) - len(old_list)
             if above > 0 and [*map(ast.dump, old_list)] == [*map(ast.dump, new_list[above:])]:
                 yield path, new_list[:above][::-1]
+
+
+def _is_static(decorators: Sequence[ast.expr]) -> bool:
+    return bool(decorators) and ast.unparse(decorators[0]) == "staticmethod"
 
 
 def _functions_by_path(
@@ -212,7 +219,8 @@ def _decorate(
             yield None
             return
     name = path[-1]
-    before: Any = (namespace if owner is None else vars(owner)).get(name)
+    bound: Any = (namespace if owner is None else vars(owner)).get(name)
+    before: Any = bound.__func__ if isinstance(bound, staticmethod) else bound
     if not callable(before):
         yield None
         return
@@ -224,14 +232,14 @@ def _decorate(
     for space in spaces:
         space[name] = after
     if owner is not None:
-        setattr(owner, name, after)
+        setattr(owner, name, after if bound is before else staticmethod(after))
     try:
         yield NewDecorators(before, after, tuple(decorators))
     finally:
         for space in spaces:
             space[name] = before
         if owner is not None:
-            setattr(owner, name, before)
+            setattr(owner, name, bound)
 
 
 def _bound_names(statement: ast.stmt) -> set[str]:

@@ -41,8 +41,9 @@ operator, and it must read nothing but its arguments. A backward through it rais
 written where the code ends the gradient as well.
 
 Refuses: helpers that change what they are given, that need more of `self` than tensors and numbers,
-through which a gradient flows, or that return anything but tensors and ints; statements that
-change variables, or from which control goes on elsewhere.
+through which a gradient flows, that return anything but tensors and ints, or that have decorators
+other than `staticmethod`, `torch.no_grad` and `torch.inference_mode`; statements that change
+variables, or from which control goes on elsewhere.
 """
 
 from __future__ import annotations

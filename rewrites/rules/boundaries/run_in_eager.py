@@ -20,7 +20,8 @@ Always unsafe: one break stays at each call, so `fullgraph=True` goes on failing
 helper is compiled.
 
 Refuses: helpers that hold one cause only, code in `forward` itself, nested functions, generators
-and decorated functions.
+and functions with decorators other than `staticmethod`, `torch.no_grad` and
+`torch.inference_mode`.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ After:
 
 Always unsafe: side effects and Python values of the first call hold for all later ones.
 
-Refuses: code in `forward` itself, nested functions, generators, decorated functions, and helpers
-that draw random numbers in Python or read tensors' values.
+Refuses: code in `forward` itself, nested functions, generators, functions with decorators other
+than `staticmethod`, `torch.no_grad` and `torch.inference_mode`, and helpers that draw random
+numbers in Python or read tensors' values.
 """
 
 from __future__ import annotations

@@ -9,6 +9,11 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal
 
 _ENTRIES = ("forward", "__call__", "__init__")
+_KEPT = ("staticmethod", "torch.no_grad", "torch.inference_mode")
+"""Decorators of a helper, with or without a call, that leave its arguments and results alone."""
+
+
+_STATIC = m.Decorator(decorator=m.Name("staticmethod"))
 
 
 def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
@@ -30,11 +35,20 @@ def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
         return Refusal(f"`{name}` is made anew inside a function or under a condition")
     if _calls_operator(site, helper):
         return Refusal(f"`{name}` calls an operator, whose sizes the data decide")
-    if helper.decorators:
-        return Refusal(f"`{name}` has a decorator already")
+    for one in helper.decorators:
+        if not _may_stay(site, one):
+            return Refusal(f"`{name}` has the decorator `@{document.code(one.decorator)}`")
     if helper.asynchronous or m.findall(helper.body, m.Yield() | m.Await()):
         return Refusal(f"`{name}` is a generator or a coroutine")
     return helper
+
+
+def _may_stay(site: Site, decorator: cst.Decorator) -> bool:
+    """Whether a decorator says the same of a helper that becomes a boundary."""
+    named = decorator.decorator
+    if isinstance(named, cst.Call):
+        named = named.func
+    return (site.document.qualified_name(named) or site.document.code(named)) in _KEPT
 
 
 def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
@@ -49,11 +63,14 @@ def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
 def decorate(site: Site, helper: cst.FunctionDef, decorator: str) -> dict[cst.CSTNode, cst.CSTNode]:
     """Return the edit that adds a decorator to the function `helper`.
 
-    `decorator` is its source without the "@": "torch.compiler.disable".
+    `decorator` is its source without the "@": "torch.compiler.disable". It is the outermost, but
+    for `staticmethod`.
     """
     torch = site.document.imported_name("torch") or "torch"
     text = decorator.replace("torch", torch, 1)
-    lines = [cst.Decorator(cst.parse_expression(text)), *helper.decorators]
+    above = m.matches(helper, m.FunctionDef(decorators=[_STATIC, m.ZeroOrMore()]))
+    lines = list(helper.decorators)
+    lines.insert(above, cst.Decorator(cst.parse_expression(text)))
     return {helper: helper.with_changes(decorators=lines)}
 
 

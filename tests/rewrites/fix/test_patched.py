@@ -1,5 +1,6 @@
 """The copy of a program that runs edited text."""
 
+import gc
 import sys
 
 import pytest
@@ -137,3 +138,116 @@ def test_a_new_operator_finds_the_names_that_are_new_with_it(net, tmp_path):
     x = torch.ones(1)
     assert copy(x).item() == pytest.approx(2 * (1 + torch.pi)) and net(x).item() == 4
     assert not hasattr(sys.modules["net"], "inner_op")
+
+
+HELPERS = """\
+import enum
+import functools
+import torch
+
+class Kind(enum.Enum):
+    LOW = 1
+
+    def half(self):
+        return self.value / 2
+
+class Slotted:
+    __slots__ = ("value",)
+
+    def get(self):
+        return match(torch.ones(1))
+
+def match(x):
+    return best(x)
+
+def best(x):
+    return x * sum(x.tolist())
+
+@torch.no_grad()
+def top(x):
+    return x.max()
+
+def unused(x):
+    return x
+"""
+USER = """\
+import functools
+import torch
+import helpers
+from helpers import Slotted, match
+
+def own(x):
+    return match(x) + 1
+
+def apart(x):
+    return x
+
+class Net(torch.nn.Module):
+    @functools.cached_property
+    def first(self):
+        return Slotted().get()
+
+    def forward(self, x):
+        return own(x) + helpers.top(x) + self.first
+
+def call(x):
+    return own(x) + helpers.top(x) + Slotted().get()
+"""
+NEW = """\
+@torch.library.custom_op("patched_helpers::best", mutates_args=())
+def _best_op(x: torch.Tensor) -> torch.Tensor:
+    return x * sum(x.tolist()) * 10
+
+@_best_op.register_fake
+def _best_fake(x):
+    return x.new_empty(x.shape)
+
+def best(x):
+    return _best_op(x)
+"""
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    (tmp_path / "user.py").write_text(USER)
+    monkeypatch.syspath_prepend(tmp_path)
+    import user
+
+    yield user
+    del sys.modules["user"], sys.modules["helpers"]
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("kind", ["module", "function", "nested"])
+def test_files_that_use_an_edited_one_run_the_edit_also_compiled(user, tmp_path, kind):
+    text = HELPERS.replace("def best(x):\n    return x * sum(x.tolist())\n", NEW)
+    text = text.replace("return x.max()", "return x.max() * 100")
+    subject = {"module": user.Net(), "function": user.call, "nested": torch.nn.Sequential()}[kind]
+    if kind == "nested":
+        subject.append(user.Net())
+    modules = {*sys.modules}
+    copy = patched(subject, {str(tmp_path / "helpers.py"): text})
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(copy, backend=backend, fullgraph=True)
+    for x in (torch.tensor([2.0]), torch.tensor([3.0])):
+        expected = 10 * x * x + 1 + 100 * x + 10
+        assert torch.equal(copy(x), expected) and torch.equal(compiled(x), expected)
+        assert torch.equal(subject(x), x * x + 1 + x + 1)
+    assert len(graphs) == 1
+    del copy, compiled, graphs[:]
+    torch.compiler.reset()
+    gc.collect()
+    assert {*sys.modules} - modules == set()
+
+
+def test_what_an_edit_does_not_reach_is_shared(user, tmp_path):
+    text = HELPERS.replace("return x.max()", "return x.max() * 100")
+    space = patched(user.call, {str(tmp_path / "helpers.py"): text}).__globals__
+    assert space["own"] is not user.own and space["apart"] is user.apart
+    assert space["helpers"].Kind is user.helpers.Kind

@@ -43,6 +43,27 @@ def test_left_alone(body, reason):
     assert reason in refusals(module(body, call), needs)
 
 
+@pytest.mark.parametrize(
+    "decorator", ["@torch.no_grad()", "@torch.inference_mode", "@staticmethod"]
+)
+def test_a_decorated_helper(decorator):
+    body = "order = [max(range(3), key=row.__getitem__) for row in x.tolist()]\n"
+    source = module(f"{body}        return torch.tensor(order)")
+    source = source.replace("    def best", f"    {decorator}\n    def best")
+    if "static" in decorator:
+        source = source.replace("best(self, x)", "best(x)")
+    outcome = rewritten(source, X)
+    assert outcome.rules == ["FG904"], outcome.refusals
+    assert f"    {decorator}\n    def best" in outcome.source
+    outcome.check(exact=True)
+
+
+def test_other_decorators_are_named():
+    source = f"{HEAD}import functools\n\n\n@functools.lru_cache\ndef best(x):\n"
+    body = "    return torch.tensor(max(x.tolist()[0]))\n\n\n"
+    assert "`best` has the decorator `@functools.lru_cache`" in refusals(source + body + CALLS)
+
+
 def test_forward_itself_and_nested_functions_are_left_alone():
     inner = "def g(x):\n        return max(x.tolist())[0]\n\n    return x * g(x)\n"
     assert "made anew inside a function" in refusals(f"{HEAD}def f(x):\n    {inner}")

@@ -50,3 +50,23 @@ def test_edits_inside_the_function_are_dropped():
     assert ("FG201", False) in tried and ("FG905", True) in tried, fixes
     added = [line for line in fixes.diff(unsafe=True).splitlines() if line.startswith("+")]
     assert added[1:] == ["+@torch.compiler.disable"]
+
+
+def test_below_staticmethod_and_above_what_the_helper_has():
+    body = SOURCE.format(more='seen["first"] = x[0].item() if x[0] > 0 else 2.0')
+    method = "\n".join(f"    {line}" for line in body.split("\n")[3:9] if line)
+    source = (
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    @staticmethod\n    @torch.no_grad()\n"
+        f"{method}\n\n"
+        "    def forward(self, x):\n        seen = self.total({}, x * 2)\n"
+        '        return (x + 1).relu() * seen.get("sum", 1.0)\n'
+    )
+    net = imported(source).Net()
+    fixes = fix(net, (X,), select=["FG905"])
+    assert [made.rule for made in fixes.suggestions if made.accepted] == ["FG905"], fixes
+    lines = "     @staticmethod\n+    @torch.compiler.disable\n     @torch.no_grad()\n"
+    assert lines in fixes.diff(unsafe=True)
+    copy = fixes.patched(unsafe=True)
+    assert torch.equal(copy(X), net(X))
+    assert hasattr(type(copy).total, "_torchdynamo_disable")
+    assert not hasattr(type(net).total, "_torchdynamo_disable")

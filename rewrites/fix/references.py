@@ -1,0 +1,72 @@
+"""What functions and classes refer to: their closures, the globals they name, their members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import CellType, CodeType, FunctionType, ModuleType
+
+import torch
+
+
+def functions_inside(values: Sequence[object]) -> Iterator[FunctionType]:
+    """Yield the functions in `values`, in their closures, and in attributes of custom operators."""
+    waiting, seen = list(values), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, FunctionType):
+            yield value
+            waiting += [
+                cell.cell_contents for cell in value.__closure__ or () if cell != CellType()
+            ]
+        elif isinstance(value, torch.library.CustomOpDef):
+            waiting += vars(value).values()
+
+
+def names_in(code: CodeType) -> Iterator[str]:
+    """Yield the names that `code` and the functions nested in it look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from names_in(constant)
+
+
+def held_by(thing: FunctionType | type) -> Iterator[FunctionType | type]:
+    """Yield the functions in the closure of a function, or the methods and bases of a class."""
+    if isinstance(thing, FunctionType):
+        yield from functions_inside([thing])
+    elif not is_torchs(thing):
+        yield from thing.__bases__
+        for one in tuple(vars(thing).values()):
+            one = getattr(one, "__func__", getattr(one, "fget", getattr(one, "func", one)))
+            if isinstance(one, FunctionType):
+                yield one
+
+
+def named_by(thing: FunctionType | type) -> Iterator[FunctionType | type]:
+    """Yield the functions and classes that a function looks up: `match`, `helper.match`."""
+    if isinstance(thing, type) or is_torchs(thing):
+        return
+    names, waiting, seen = {*names_in(thing.__code__)}, [thing.__globals__], set[int]()
+    while waiting:
+        space = waiting.pop()
+        if id(space) in seen:
+            continue
+        seen.add(id(space))
+        for name in names & space.keys():
+            value = space[name]
+            if isinstance(value, FunctionType | type):
+                yield value
+            elif isinstance(value, ModuleType) and not is_torchs(value):
+                waiting.append(vars(value))
+
+
+def is_torchs(thing: FunctionType | type | ModuleType) -> bool:
+    """Return whether something is part of torch, or built in."""
+    if isinstance(thing, FunctionType):
+        home = str(thing.__globals__.get("__name__"))
+    else:
+        home = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
+    return home.partition(".")[0] in ("torch", "builtins")
