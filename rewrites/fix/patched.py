@@ -32,6 +32,8 @@ from fullgraph.rewrites.fix.references import (
 )
 from fullgraph.rewrites.proof import convert_globals, convert_module, find_new_tensors
 
+_CONTAINERS = (dict, list, tuple, OrderedDict)
+
 
 def patched(subject: Any, texts: Mapping[str, str]) -> Any:
     """Return a copy of `subject` that runs the new texts of its files.
@@ -156,8 +158,10 @@ class _Copies:
             copy: Any = value
             if isinstance(value, FunctionType | type):
                 copy = self.of(value)
-            elif isinstance(value, ModuleType) and not is_torchs(value):
-                copy = self._link_module(names, value, within)
+            elif isinstance(value, ModuleType):
+                copy = value if is_torchs(value) else self._link_module(names, value, within)
+            elif self._is_reached(type(value)) or type(value) in _CONTAINERS:
+                copy = self.of_held(value)
             if copy is not value:
                 changes[name] = copy
         return changes
@@ -169,12 +173,12 @@ class _Copies:
         key = id(vars(module))
         if id(module) in self.made or key in within:
             return module
-        changes = self._changes(names, vars(module), {*within, key})
-        if key not in self.edited and not changes:
+        space = vars(self.files.get(key, module))
+        changes = self._changes(names, space, {*within, key})
+        if key not in self.files and not changes:
             return module
         file = self._add_file(key, vars(module))
-        if key not in self.edited:
-            vars(file).update(changes)
+        vars(file).update(changes)
         if type(module) is not ModuleType:  # it may load what it has on demand
             vars(file).setdefault("__getattr__", lambda name: getattr(module, name))
         return file
@@ -199,7 +203,8 @@ class _Copies:
         if id(module) in self.made:
             known: torch.nn.Module = self.made[id(module)]
             return known
-        copy = self.made[id(module)] = torch.nn.Module.__new__(self.of(type(module)))
+        copy = torch.nn.Module.__new__(self.of(type(module)))
+        self.made[id(module)] = self.made[id(copy)] = copy
         vars(copy).update(vars(module))
         for name, value in vars(copy).items():
             vars(copy)[name] = self.of_held(value)
@@ -216,7 +221,7 @@ class _Copies:
         match value:
             case torch.nn.Module():
                 return self.module(value)
-            case dict() | list() | tuple() if type(value) in (dict, list, tuple, OrderedDict):
+            case dict() | list() | tuple() if type(value) in _CONTAINERS:
                 return self._copy_container(value)
             case MethodType():
                 owner, function = self.of_held(value.__self__), self.of(value.__func__)
@@ -224,11 +229,10 @@ class _Copies:
                 return value if same else MethodType(function, owner)
             case FunctionType() | type() | torch.Tensor() | ModuleType():
                 return self.of(value)
-        return (
-            self._copy_object(value)
-            if isinstance(getattr(value, "__dict__", None), dict)
-            else value
-        )
+        copied = isinstance(getattr(value, "__dict__", None), dict)
+        copy = self._copy_object(value) if copied else value
+        self.made[id(copy)] = copy
+        return copy
 
     def _copy_object(self, value: Any) -> Any:
         """Return a copy of an object if its class or an attribute has one; else the object."""
@@ -250,7 +254,8 @@ class _Copies:
         if all(copy is item for copy, item in zip(copies, items, strict=True)):
             return held
         new = dict(zip(held, copies, strict=True)) if isinstance(held, dict) else copies
-        self.made[id(held)] = made = type(held)(new)
+        made = type(held)(new)
+        self.made[id(held)] = self.made[id(made)] = made
         return made
 
     def _copy_member(self, value: object) -> Any:

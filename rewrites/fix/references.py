@@ -46,7 +46,10 @@ def held_by(thing: FunctionType | type) -> Iterator[FunctionType | type]:
 
 
 def named_by(thing: FunctionType | type) -> Iterator[FunctionType | type]:
-    """Yield the functions and classes that a function looks up: `match`, `helper.match`."""
+    """Yield the functions and classes that a function looks up: `match`, `helper.match`.
+
+    Also those in tables of them, and the classes of other objects.
+    """
     if isinstance(thing, type) or is_torchs(thing):
         return
     names, waiting, seen = {*names_in(thing.__code__)}, [thing.__globals__], set[int]()
@@ -56,11 +59,16 @@ def named_by(thing: FunctionType | type) -> Iterator[FunctionType | type]:
             continue
         seen.add(id(space))
         for name in names & space.keys():
-            value = space[name]
-            if isinstance(value, FunctionType | type):
-                yield value
-            elif isinstance(value, ModuleType) and not is_torchs(value):
-                waiting.append(vars(value))
+            match space[name]:
+                case FunctionType() | type() as one:
+                    yield one
+                case ModuleType() as module:
+                    waiting += [] if is_torchs(module) else [vars(module)]
+                case dict() | list() | tuple() as table:
+                    items = table.values() if isinstance(table, dict) else table
+                    yield from (one for one in items if isinstance(one, FunctionType | type))
+                case other if not is_torchs(type(other)):
+                    yield type(other)
 
 
 def is_torchs(thing: FunctionType | type | ModuleType) -> bool:
