@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import EnumMeta
@@ -24,6 +23,8 @@ import torch
 
 from fullgraph.compiler.sources import find_live_functions, override_sources
 from fullgraph.rewrites.fix.references import (
+    CONTAINERS,
+    function_of,
     functions_inside,
     held_by,
     is_torchs,
@@ -31,8 +32,6 @@ from fullgraph.rewrites.fix.references import (
     names_in,
 )
 from fullgraph.rewrites.proof import convert_globals, convert_module, find_new_tensors
-
-_CONTAINERS = (dict, list, tuple, OrderedDict)
 
 
 def patched(subject: Any, texts: Mapping[str, str]) -> Any:
@@ -160,7 +159,7 @@ class _Copies:
                 copy = self.of(value)
             elif isinstance(value, ModuleType):
                 copy = value if is_torchs(value) else self._link_module(names, value, within)
-            elif self._is_reached(type(value)) or type(value) in _CONTAINERS:
+            elif self._is_reached(type(value)) or type(value) in CONTAINERS:
                 copy = self.of_held(value)
             if copy is not value:
                 changes[name] = copy
@@ -221,7 +220,7 @@ class _Copies:
         match value:
             case torch.nn.Module():
                 return self.module(value)
-            case dict() | list() | tuple() if type(value) in _CONTAINERS:
+            case dict() | list() | tuple() if type(value) in CONTAINERS:
                 return self._copy_container(value)
             case MethodType():
                 owner, function = self.of_held(value.__self__), self.of(value.__func__)
@@ -365,6 +364,6 @@ def _class_cells(value: object) -> list[CellType]:
 
     Also those of a method inside its decorators.
     """
-    value = getattr(value, "__func__", getattr(value, "fget", value))
-    cells = [cell for one in functions_inside([value]) for cell in one.__closure__ or ()]
+    inside = functions_inside([function_of(value)])
+    cells = [cell for one in inside for cell in one.__closure__ or ()]
     return [cell for cell in cells if cell == CellType()]

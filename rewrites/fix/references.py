@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from types import CellType, CodeType, FunctionType, ModuleType
 
 import torch
+
+CONTAINERS = (dict, list, tuple, OrderedDict)
+"""Types of tables that are searched; their subclasses may load what they have on demand."""
 
 
 def functions_inside(values: Sequence[object]) -> Iterator[FunctionType]:
@@ -40,9 +45,20 @@ def held_by(thing: FunctionType | type) -> Iterator[FunctionType | type]:
     elif not is_torchs(thing):
         yield from thing.__bases__
         for one in tuple(vars(thing).values()):
-            one = getattr(one, "__func__", getattr(one, "fget", getattr(one, "func", one)))
-            if isinstance(one, FunctionType):
-                yield one
+            if isinstance(function := function_of(one), FunctionType):
+                yield function
+
+
+def function_of(member: object) -> object:
+    """Return the function behind a member of a class; the member itself if it is none."""
+    match member:
+        case staticmethod() | classmethod():
+            return member.__func__
+        case property():
+            return member.fget
+        case cached_property():
+            return member.func
+    return member
 
 
 def named_by(thing: FunctionType | type) -> Iterator[FunctionType | type]:
@@ -64,7 +80,7 @@ def named_by(thing: FunctionType | type) -> Iterator[FunctionType | type]:
                     yield one
                 case ModuleType() as module:
                     waiting += [] if is_torchs(module) else [vars(module)]
-                case dict() | list() | tuple() as table:
+                case table if type(table) in CONTAINERS:
                     items = table.values() if isinstance(table, dict) else table
                     yield from (one for one in items if isinstance(one, FunctionType | type))
                 case other if not is_torchs(type(other)):
