@@ -66,9 +66,9 @@ def patched(subject: Any, texts: Mapping[str, str]) -> Any:
         _lend_names(spaces[id(real)], real)
     copy = copies.of_held(subject)
     copies.link()
-    if isinstance(copy, torch.nn.Module):
-        for module in copy.modules():
-            convert_module(module, new)
+    owner = getattr(copy, "__self__", copy)
+    for module in owner.modules() if isinstance(owner, torch.nn.Module) else ():
+        convert_module(module, new)
     return copies.register(copy)
 
 

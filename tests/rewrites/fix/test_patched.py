@@ -229,13 +229,13 @@ def user(tmp_path, monkeypatch):
 
 
 @pytest.mark.compiles
-@pytest.mark.parametrize("kind", ["module", "function", "nested"])
+@pytest.mark.parametrize("kind", ["module", "function", "nested", "method"])
 def test_files_that_use_an_edited_one_run_the_edit_also_compiled(user, tmp_path, kind):
     text = HELPERS.replace("def best(x):\n    return x * sum(x.tolist())\n", NEW)
     text = text.replace("return x.max()", "return x.max() * 10").replace("self.by", "10")
-    subject = {"module": user.Net(), "function": user.call, "nested": torch.nn.Sequential()}[kind]
-    if kind == "nested":
-        subject.append(user.Net())
+    net = user.Net()
+    nested = torch.nn.Sequential(net)
+    subject = {"function": user.call, "nested": nested, "method": net.forward}.get(kind, net)
     modules = {*sys.modules}
     copy = patched(subject, {str(tmp_path / "helpers.py"): text})
     graphs = []
