@@ -190,7 +190,7 @@ def check_effects(document: Document, helper: OperatorBody) -> None:
 
 
 def _insert_before(
-    document: Document, helper: cst.FunctionDef, definitions: list[cst.BaseStatement]
+    document: Document, helper: cst.FunctionDef, definitions: Sequence[cst.BaseStatement]
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edit that inserts `definitions` before the function `helper` or its class.
 

@@ -63,8 +63,10 @@ class Choice:
 
         Raises NotApplicable if the values certainly differ in type, dtype or shape.
         """
-        if one.deep_equals(other):
+        if one.deep_equals(other) or _copies(one, other):
             return one
+        if _copies(other, one):
+            return other
         if (selected := self._already_selected(one, other)) is not None:
             return selected
         if parts := self._parts(one, other):
@@ -265,6 +267,14 @@ class Choice:
         else:
             return {}
         return {a.value: self.select(a.value, b.value) for a, b in pairs}
+
+
+def _copies(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Return whether `one` is `other.clone()`, which has the same value and may be changed."""
+    match one:
+        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("clone")), args=[]):
+            return tensor.deep_equals(other)
+    return False
 
 
 def tested_for_finiteness(site: Site, test: cst.CSTNode) -> cst.BaseExpression | None:

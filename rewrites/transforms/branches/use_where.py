@@ -277,7 +277,8 @@ class WhereWriter:
             self.has_shortcut = True
         named = isinstance(choice.test, cst.Name) and not changes
         several = len(lines) > 1 or any(isinstance(line, cst.If) for line in lines)
-        if named or (choice.uses < 2 and not saves and not (changes and several)):
+        unused = not any(node is choice.test for line in lines for node in walk(line))
+        if named or unused or (choice.uses < 2 and not saves and not (changes and several)):
             return lines
         name = self.site.document.unused_local(self.site.node, "condition")
         edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(name)}

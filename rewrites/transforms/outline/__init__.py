@@ -10,6 +10,7 @@ from fullgraph.rewrites.transforms.outline.operator import (
     KEPT_ONCE,
     OperatorKind,
     Statement,
+    insert_after,
     operator_path,
     set_apart,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "find_outlining_refusal",
     "find_statement_after",
     "find_tensor_check",
+    "insert_after",
     "is_check_statement",
     "is_exception_caught",
     "is_output_statement",

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import libcst as cst
 
 from fullgraph.compiler.sources import cell_name
 from fullgraph.rewrites.analysis import Site, walk
-from fullgraph.rewrites.source import Document
+from fullgraph.rewrites.source import Document, Replacement
 from fullgraph.rewrites.transforms.outline.free_variables import local_names
 
 StatementPredicate = Callable[[Site, cst.CSTNode], bool]
@@ -121,10 +121,26 @@ def define_operator(
     return [set_apart(operator.with_changes(body=inner)), *parsed[1:]]
 
 
-def set_apart(definition: cst.BaseStatement) -> cst.BaseStatement:
-    """Return a definition preceded by two empty lines."""
+def set_apart(definition: Statement) -> Statement:
+    """Return a statement preceded by two empty lines, and by its comments."""
     empty = cst.EmptyLine(indent=False)
-    return definition.with_changes(leading_lines=(empty, empty))
+    comments = dropwhile(lambda line: line.comment is None, definition.leading_lines)
+    return definition.with_changes(leading_lines=(empty, empty, *comments))
+
+
+def insert_after(
+    document: Document,
+    anchor: cst.CSTNode,
+    definitions: Sequence[cst.CSTNode],
+    edits: dict[cst.CSTNode, Replacement],
+) -> dict[cst.CSTNode, Replacement]:
+    """Return `edits` with definitions after `anchor`, a statement of the file's top level."""
+    new = {**edits, anchor: cst.FlattenSentinel([anchor, *definitions])}
+    body = document.module.body
+    after = body[next(number for number, one in enumerate(body, 1) if one is anchor) :][:1]
+    if after and isinstance(after[0], cst.SimpleStatementLine):
+        new.setdefault(after[0], set_apart(after[0]))
+    return new
 
 
 def chain_head(document: Document, statement: Statement) -> Statement:

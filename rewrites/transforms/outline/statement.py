@@ -25,6 +25,7 @@ from fullgraph.rewrites.transforms.outline.operator import (
     StatementPredicate,
     chain_head,
     define_operator,
+    insert_after,
     operator_path,
     set_apart,
 )
@@ -220,7 +221,7 @@ def _insert_definitions(
     edits[moved[-1]] = call
     anchor = _anchor_statement(document, moved[-1])
     if anchor is not None:
-        return {**edits, anchor: cst.FlattenSentinel([anchor, *definitions])}
+        return insert_after(document, anchor, definitions, edits)
     first = document.module.body[0]
     inner = replace_nodes(first, edits)
     return {first: cst.FlattenSentinel([*definitions, set_apart(inner)])}

@@ -6,13 +6,13 @@ eager code, in the default mode, under `fullgraph=True` and under Inductor (seen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, Site, walk
 from fullgraph.rewrites.source import Document, Replacement, dotted_name, replace_nodes
-from fullgraph.rewrites.transforms.outline import set_apart
+from fullgraph.rewrites.transforms.outline import insert_after, set_apart
 from fullgraph.rewrites.transforms.random.draws import RandomDraw, find_random_calls
 
 _DECORATOR = '''\
@@ -33,7 +33,7 @@ _OPERATOR = """\
 def {name}({parameters}) -> {torch}.Tensor:
     return {torch}.tensor({call}, dtype={torch}.{dtype})
 """
-Definitions = list[cst.BaseStatement]
+Definitions = Sequence[cst.BaseStatement]
 
 
 def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpression, Definitions]:
@@ -94,7 +94,7 @@ def add_definitions(
     imports = [one for one in body if isinstance(one, cst.SimpleStatementLine) and _is_import(one)]
     if not imports:
         raise NotApplicable("the file imports nothing, so there is no place for an operator")
-    return {imports[-1]: cst.FlattenSentinel([imports[-1], *definitions]), **edits}
+    return insert_after(document, imports[-1], definitions, edits)
 
 
 def _find_decorator(document: Document) -> cst.FunctionDef | None:
