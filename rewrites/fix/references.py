@@ -109,7 +109,7 @@ def is_torchs(thing: FunctionType | type | ModuleType) -> bool:
     if isinstance(thing, FunctionType):
         home = str(thing.__globals__.get("__name__"))
     else:
-        home = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
+        home = str(thing.__name__ if isinstance(thing, ModuleType) else thing.__module__)
     return home.partition(".")[0] in ("torch", "builtins")
 
 

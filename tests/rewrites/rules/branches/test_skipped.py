@@ -90,7 +90,8 @@ FIXED = [
         "for i in range(2):\n    m = x > i\n    x = torch.where(m, x * 2, x)\nreturn x",
     ),
     (
-        "m = x > 0\ne = x < -1\nif e.any():  # none\n    m = m.clone()\n    m[e] = True\nreturn x * m",
+        "m = x > 0\ne = x < -1\nif e.any():  # none\n    m = m.clone()\n    m[e] = True\n"
+        "return x * m",
         "m = x > 0\ne = x < -1\n# none\nm = m.clone()\nm[e] = True\nreturn x * m",
     ),
     (
