@@ -13,7 +13,7 @@ from fullgraph.compiler.sources import cell_name, is_user_code, read_source
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
-from fullgraph.rewrites.fix.offers import Offer
+from fullgraph.rewrites.fix.offers import Offer, Offers
 from fullgraph.rewrites.fix.recompile_edits import expert_advice, recompile_causes
 from fullgraph.rewrites.fix.recompiles import CheckedSetting
 from fullgraph.rewrites.fix.search import SearchState
@@ -278,14 +278,33 @@ def _make_suggestion(
 def _reason_unfixed(
     cause: Cause, state: SearchState, rules: Collection[Rule], ended_by: str | None
 ) -> str:
-    """Return why a cause has no accepted edit, and for a recompile what an expert would do.
+    """Return why a cause has no accepted edit, and what an expert would do about it.
 
     `rules` are the selected rules; `ended_by` is what ended the search early, such as "the time
     limit", or None.
     """
     reason = _reason_without_edit(cause, state, rules, ended_by)
-    advice = expert_advice(cause, state.program.explanation)
-    return f"{reason}; an expert would {advice}" if advice else reason
+    if advice := expert_advice(cause, state.program.explanation):
+        return f"{reason}; an expert would {advice}"
+    answer = state.offers.get(cause_key(cause))
+    if answer is not None and _tells_what_to_do(answer, reason):
+        return reason
+    ways = [one.text for one in cause.advice if one.kind == "code"]
+    return f"{reason}; try: {ways[0].rstrip('.')}" if ways else reason
+
+
+def _tells_what_to_do(answer: Offers, reason: str) -> bool:
+    """Whether `reason` has a refusal with a way out, "FG201: why: what to do", or a rule's idea.
+
+    A setting for the whole process is none.
+    """
+    ways = [one for one in answer.refusals if one.count(": ") > 1]
+    ways += [_idea_of(one) for one in answer.offers[:1] if one.rule.code != "FG901"]
+    return any(way in reason for way in ways)
+
+
+def _idea_of(offer: Offer) -> str:
+    return offer.rewrite.why.partition(". Caveat: ")[0].rstrip(".")
 
 
 def _reason_without_edit(
@@ -316,8 +335,7 @@ def _reason_without_edit(
         return f"{ended_by} ended the search before {what} tried"
     reasons = list(answer.refusals[:1]) if answer is not None else []
     if answer is not None and answer.offers:
-        idea = answer.offers[0].rewrite.why.partition(". Caveat: ")[0]
-        reasons.append(f"only a person can decide: {idea}")
+        reasons.append(f"only a person can decide: {_idea_of(answer.offers[0])}")
     others = [r.code for r in all_rules() if cause.category in r.categories and r not in rules]
     if others and not reasons:
         return f"{', '.join(others)} may apply, and the selection of rules leaves it out"

@@ -18,7 +18,7 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, STORES, propagate_to_container
 from fullgraph.rewrites.transforms.scalars.quantization import QUANTIZES, quantize_by_tensors
-from fullgraph.rewrites.transforms.scalars.scalar import HALF, LOOPS, Number
+from fullgraph.rewrites.transforms.scalars.scalar import HALF, LOOPS, NEEDS, Number
 from fullgraph.rewrites.transforms.scalars.signs import Sign, sign_of
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits, argument_for
 
@@ -92,7 +92,7 @@ def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
     elif called == "range":
         raise NotApplicable(LOOPS)
     else:
-        raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
+        raise NotApplicable(NEEDS.format(uses.document.code(call.func)))
 
 
 def _rewrite_operation(
@@ -151,7 +151,7 @@ def _rewrite_operation(
             "other numbers"
         )
     else:
-        raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
+        raise NotApplicable(NEEDS.format(uses.document.code(call.func)))
 
 
 def _rewrite_roll(
@@ -199,7 +199,7 @@ def _cast_beside_number(
     """
     kinds = [kind for one in others if (kind := uses.kind(one)) is not None]
     if len(kinds) != 1:
-        raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
+        raise NotApplicable(NEEDS.format(uses.document.code(call.func)))
     uses.cast(arg.value, number, torch.result_type(number.kind(1), kinds[0](1)))
 
 

@@ -8,7 +8,7 @@ import torch
 from fullgraph.rewrites.analysis import NotApplicable
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
-from fullgraph.rewrites.transforms.scalars.scalar import Number
+from fullgraph.rewrites.transforms.scalars.scalar import NEEDS, Number
 from fullgraph.rewrites.transforms.scalars.use_edits import PRECISE, UseEdits
 
 QUANTIZES = "fake_quantize_per_tensor_affine"
@@ -27,7 +27,7 @@ def quantize_by_tensors(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Nu
     given = dict(zip(_PARAMETERS, plain, strict=False))
     given |= {one.keyword.value: one.value for one in call.args if one.keyword is not None}
     if arg.value not in [given.get(name) for name in _DTYPES] or "input" not in given:
-        raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
+        raise NotApplicable(NEEDS.format(uses.document.code(call.func)))
     if number.may_be_plain:
         raise NotApplicable("a plain number may stand there too")
     for name, dtype in _DTYPES.items():

@@ -48,3 +48,24 @@ def test_an_idea_is_told_and_nothing_is_edited(line, idea):
     fixes = fix(module.f, torch.randn(4), inductor=False)
     assert not fixes.texts
     assert any(idea in cause.reason for cause in fixes.unfixed), fixes.unfixed
+    assert not any("; try: " in cause.reason for cause in fixes.unfixed)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (
+            "y = torch.linspace(0, 1, int(x.sum()) % 3 + 1)",
+            "pass it in as a Python number beside the tensor",
+        ),
+        (
+            "for y in x:\n        if np.random.random() < 0.5:\n            break",
+            "; try: Draw with torch",
+        ),
+    ],
+)
+def test_a_refusal_tells_what_to_do(line, reason):
+    module = imported(f"{HEAD}def f(x):\n    x = x * 2\n    {line}\n    return x + y.sum()\n")
+    reasons = [one.reason for one in fix(module.f, torch.randn(4), inductor=False).unfixed]
+    told = [one for one in reasons if reason in one]
+    assert told and told[0].count("; try: ") == ("; try: " in reason), reasons
