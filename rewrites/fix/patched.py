@@ -103,8 +103,7 @@ class _Copies:
             return self._copy_function(thing)
         if type(thing) is partial and self.of(thing.func) is not thing.func:
             copy = partial(self.of(thing.func), *thing.args, **thing.keywords)
-            self.made[id(thing)] = self.made[id(copy)] = copy
-            return copy
+            return self._keep(thing, copy)
         if isinstance(thing, type) and self.reach.is_edited_class(thing):
             return self._copy_class(thing)
         return thing
@@ -115,6 +114,11 @@ class _Copies:
             return self.made[id(kind)]
         needed = self.reach.is_edited_class(kind) or self.reach.reaches(kind)
         return self._copy_class(kind) if needed else kind
+
+    def _keep(self, thing: object, copy: Any) -> Any:
+        """Return `copy`, which from now on is the copy of `thing` and of itself."""
+        self.made[id(thing)] = self.made[id(copy)] = copy
+        return copy
 
     def _needs_copy(self, function: FunctionType) -> bool:
         return self.reach.edited_in(function) is not None or self.reach.reaches(function)
@@ -169,7 +173,7 @@ class _Copies:
             vars(known).update(vars(module))
             if type(module) is not ModuleType:  # it may load what it has on demand
                 vars(known).setdefault("__getattr__", lambda name: getattr(module, name))
-            self.made[id(module)] = self.made[id(known)] = known
+            self._keep(module, known)
         vars(known).update(changes)
         return known
 
@@ -178,8 +182,7 @@ class _Copies:
         if id(module) in self.made:
             known: torch.nn.Module = self.made[id(module)]
             return known
-        copy = torch.nn.Module.__new__(self.of_class(type(module)))
-        self.made[id(module)] = self.made[id(copy)] = copy
+        copy = self._keep(module, torch.nn.Module.__new__(self.of_class(type(module))))
         vars(copy).update(vars(module))
         for name, value in vars(copy).items():
             vars(copy)[name] = self.of_held(value)
@@ -233,9 +236,7 @@ class _Copies:
         if all(copy is item for copy, item in zip(copies, items, strict=True)):
             return held
         new = dict(zip(held, copies, strict=True)) if isinstance(held, dict) else copies
-        made = type(held)(new)
-        self.made[id(held)] = self.made[id(made)] = made
-        return made
+        return self._keep(held, type(held)(new))
 
     def _copy_member(self, value: object) -> Any:
         """Return the copy of a class's member; the same member if it needs none."""
@@ -261,7 +262,7 @@ class _Copies:
             space = self.spaces.setdefault(id(space), dict(space))
         code = _fresh(self.codes.get(function, function.__code__))
         copy = FunctionType(code, space, function.__name__, None, cells or None)
-        self.made[id(function)] = self.made[id(copy)] = copy
+        self._keep(function, copy)
         self.unlinked += [copy] if space is not function.__globals__ else []
         for old, new in zip(old_cells, cells, strict=True):
             if new is not old and isinstance(old.cell_contents, FunctionType):
@@ -277,10 +278,9 @@ class _Copies:
         copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
         for decorator in self.decorators.get(id(function), ()):
             inner = self.reach.edited_in(function)
-            home = self.spaces[id(inner.__globals__)] if inner is not None else space
-            copy = eval(decorator, home)(copy)
-            self.made[id(function)] = self.made[id(copy)] = copy
-        return copy
+            assert inner is not None, "only functions of edited files get decorators"
+            copy = eval(decorator, self.spaces[id(inner.__globals__)])(copy)
+        return self._keep(function, copy)
 
     def _copy_default(self, value: object) -> object:
         """Return the copy of a default or attribute of a function, if that is a function."""
@@ -314,8 +314,7 @@ class _Copies:
             if not isinstance(value, GetSetDescriptorType | MemberDescriptorType):  # it makes them
                 names[name] = self._copy_member(value)
                 cells += _class_cells(names[name])
-        copy = _make_class(kind, bases, names)
-        self.made[id(kind)] = self.made[id(copy)] = copy
+        copy: type = self._keep(kind, _make_class(kind, bases, names))
         for cell in cells:
             cell.cell_contents = copy
         return copy

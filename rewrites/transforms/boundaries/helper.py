@@ -11,9 +11,7 @@ from fullgraph.rewrites.rule import Refusal
 _ENTRIES = ("forward", "__call__", "__init__")
 _KEPT = ("staticmethod", "torch.no_grad", "torch.inference_mode")
 """Decorators of a helper, with or without a call, that leave its arguments and results alone."""
-
-
-_STATIC = m.Decorator(decorator=m.Name("staticmethod"))
+_STATIC = m.Name("staticmethod")
 
 
 def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
@@ -48,7 +46,7 @@ def _may_stay(site: Site, decorator: cst.Decorator) -> bool:
     named = decorator.decorator
     if isinstance(named, cst.Call):
         named = named.func
-    return (site.document.qualified_name(named) or site.document.code(named)) in _KEPT
+    return site.document.qualified_name(named) in _KEPT
 
 
 def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
@@ -68,9 +66,9 @@ def decorate(site: Site, helper: cst.FunctionDef, decorator: str) -> dict[cst.CS
     """
     torch = site.document.imported_name("torch") or "torch"
     text = decorator.replace("torch", torch, 1)
-    above = m.matches(helper, m.FunctionDef(decorators=[_STATIC, m.ZeroOrMore()]))
-    lines = list(helper.decorators)
-    lines.insert(above, cst.Decorator(cst.parse_expression(text)))
+    static = [one for one in helper.decorators[:1] if m.matches(one.decorator, _STATIC)]
+    new = cst.Decorator(cst.parse_expression(text))
+    lines = [*static, new, *helper.decorators[len(static) :]]
     return {helper: helper.with_changes(decorators=lines)}
 
 

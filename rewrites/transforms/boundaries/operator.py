@@ -31,7 +31,7 @@ from fullgraph.rewrites.transforms.boundaries.arguments import (
 from fullgraph.rewrites.transforms.boundaries.fake_kernel import FakeKernel
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder
 from fullgraph.rewrites.transforms.boundaries.results import OperatorResult, results_of
-from fullgraph.rewrites.transforms.outline import operator_path, set_apart
+from fullgraph.rewrites.transforms.outline import insert_after, operator_path, set_apart
 
 _CHANGES = re.compile(r"[^_]_$|^(append|extend|insert|pop|update|clear|backward|add|setdefault)$")
 """Last names of calls that change an object."""
@@ -201,7 +201,7 @@ def _insert_before(
     index = next(number for number, one in enumerate(body) if one is outer)
     if not index:
         raise NotApplicable("the file imports nothing, so there is no place for an operator")
-    return {body[index - 1]: cst.FlattenSentinel([body[index - 1], *definitions])}
+    return insert_after(document, body[index - 1], definitions, {})
 
 
 def _split_docstring(

@@ -63,10 +63,11 @@ class Choice:
 
         Raises NotApplicable if the values certainly differ in type, dtype or shape.
         """
-        if one.deep_equals(other) or _copies(one, other):
+        if one.deep_equals(other):
             return one
-        if _copies(other, one):
-            return other
+        for copy, tensor in ((one, other), (other, one)):
+            if (copied := copied_tensor(copy)) is not None and copied.deep_equals(tensor):
+                return copy  # of the same value, and it may be changed
         if (selected := self._already_selected(one, other)) is not None:
             return selected
         if parts := self._parts(one, other):
@@ -269,12 +270,12 @@ class Choice:
         return {a.value: self.select(a.value, b.value) for a, b in pairs}
 
 
-def _copies(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """Return whether `one` is `other.clone()`, which has the same value and may be changed."""
-    match one:
+def copied_tensor(value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return `x` for `x.clone()`, or None."""
+    match value:
         case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("clone")), args=[]):
-            return tensor.deep_equals(other)
-    return False
+            return tensor
+    return None
 
 
 def tested_for_finiteness(site: Site, test: cst.CSTNode) -> cst.BaseExpression | None:

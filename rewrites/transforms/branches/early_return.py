@@ -29,6 +29,7 @@ from fullgraph.rewrites.transforms.branches.assignments import (
 )
 from fullgraph.rewrites.transforms.branches.block_lines import Lines, lost_comments
 from fullgraph.rewrites.transforms.branches.branches import last_line
+from fullgraph.rewrites.transforms.branches.choice import copied_tensor
 from fullgraph.rewrites.transforms.branches.own_tensors import parts_evaluated
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.shortcut import is_work, leave_in_eager
@@ -233,8 +234,8 @@ def _without_clone(early: cst.BaseExpression, value: cst.BaseExpression) -> cst.
 
     `early` is the value that may be `x.clone()`, and `value` the selection.
     """
-    match early:
-        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("clone")), args=[]):
-            # the other value stays the same object, which is looked for later
-            return replace_nodes(value, {early: tensor}, lambda node: early in walk(node))
-    return value
+    tensor = copied_tensor(early)
+    if tensor is None:
+        return value
+    # the other value stays the same object, which is looked for later
+    return replace_nodes(value, {early: tensor}, lambda node: early in walk(node))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, pairwise, takewhile
 from pathlib import Path
 
 import libcst as cst
@@ -136,10 +136,9 @@ def insert_after(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return `edits` with definitions after `anchor`, a statement of the file's top level."""
     new = {**edits, anchor: cst.FlattenSentinel([anchor, *definitions])}
-    body = document.module.body
-    after = body[next(number for number, one in enumerate(body, 1) if one is anchor) :][:1]
-    if after and isinstance(after[0], cst.SimpleStatementLine):
-        new.setdefault(after[0], set_apart(after[0]))
+    after = next((two for one, two in pairwise(document.module.body) if one is anchor), None)
+    if isinstance(after, cst.SimpleStatementLine):
+        new.setdefault(after, set_apart(after))
     return new
 
 
