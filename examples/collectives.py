@@ -6,8 +6,8 @@
     fullgraph explain examples/collectives.py:build_object       # crashes torch 2.13
     fullgraph explain examples/collectives.py:build_ddp
 
-`build_*` starts the gloo group itself. A live process group does not survive a fork, so the work
-runs in this process and everything is put back.
+`build_*` starts the gloo group itself. The work runs in a forked child, which computes its
+collectives from the data of this rank alone.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def minify(
     """Find the smallest program that fails like `model(inputs)`, and write it as a script.
 
     Args:
-        model, inputs, kwargs, loss, dynamic, mode, options, backend, tol, check_strides, kind,
-            seconds, memory: as `bisect` takes them.
+        model, inputs, kwargs, loss, dynamic, mode, options, backend: as `bisect` takes them.
+        tol, check_strides, kind, seconds, memory: as `bisect` takes them.
         repro_after: the graph to reduce: "dynamo" for Dynamo's, "aot" for AOTAutograd's; if not
             given, the first of them that fails alone.
         budget: wall time in seconds; when it is spent, the smallest program so far is the result.

@@ -26,7 +26,7 @@ _SENTENCES: dict[C, str] = {
     C.ASSERT: "{it} tests a tensor{here}: the assert depends on data.",
     C.COMPARISON: "{it} compares the values of tensors and gives a Python bool{here}.",
     C.GUARD: "{it} asks for the value of a number that the graph knows only at run time{here}.",
-    C.SCALAR: "{it} takes a Python number out of a tensor{here}.",
+    C.SCALAR: "{it} extracts a Python scalar from a tensor{here}.",
     C.MASK: "{it} has a shape that depends on data{here}.",
     C.MASKED_ASSIGNMENT: "{it} has a shape that depends on data{here}, though it is read only "
     "to be written back.",

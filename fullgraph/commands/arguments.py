@@ -71,6 +71,16 @@ def add_color(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_torch(parser: argparse.ArgumentParser) -> None:
+    """Declare `--torch` of the commands that read source."""
+    parser.add_argument(
+        "--torch",
+        metavar="2.13",
+        help="version of torch to check for; default: the installed one, else the lowest that the "
+        "project requires, else the newest known",
+    )
+
+
 def console(args: argparse.Namespace, file: TextIO | None = None) -> Console:
     """Return a console for `file`, by default stdout, that follows `--color`."""
     from rich.console import Console
@@ -180,12 +190,12 @@ def add_failure(parser: argparse.ArgumentParser) -> None:
         "--no-strides",
         dest="strides",
         action="store_false",
-        help="other strides or aliasing of an output are no failure",
+        help="do not count different strides or aliasing of an output as a failure",
     )
     parser.add_argument(
         "--kind",
         choices=("break", "recompile", "slow"),
-        help="look for this instead of anything wrong, as in --kind recompile",
+        help="look only for this kind of failure, as in --kind recompile",
     )
     parser.add_argument(
         "--seconds",

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fullgraph.commands.arguments import BAD_INPUT, Commands, add_color, add_command
+from fullgraph.commands.arguments import BAD_INPUT, Commands, add_color, add_command, add_torch
 from fullgraph.compiler.errors import FullgraphError
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "paths", nargs="*", default=["."], metavar="PATH", help="files and folders; default: ."
     )
-    parser.add_argument(
-        "--torch", metavar="2.13", help="version of torch to check for; default: the installed one"
-    )
+    add_torch(parser)
     parser.add_argument(
         "--python", metavar="3.12", help="version of Python to check for; default: the running one"
     )
@@ -48,21 +46,21 @@ def add(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="FGB1",
-        help="only the codes that begin so, as in --select FGB1; repeatable",
+        help="only codes with this prefix, as in --select FGB1; repeatable",
     )
     parser.add_argument(
         "--ignore",
         action="append",
         default=[],
         metavar="FGB1",
-        help="not the codes that begin so, as in --ignore FGB201; repeatable",
+        help="skip codes with this prefix, as in --ignore FGB201; repeatable",
     )
     parser.add_argument(
         "--exclude",
         action="append",
         default=[],
         metavar="PATTERN",
-        help="not the paths that match, as in --exclude 'tests/*'; repeatable",
+        help="skip paths that match this pattern, as in --exclude 'tests/*'; repeatable",
     )
     parser.add_argument(
         "--entry",

@@ -61,7 +61,7 @@ def add(commands: Commands) -> None:
         type=int,
         default=12,
         metavar="N",
-        help="rounds of the search for hidden causes, as in --rounds 3",
+        help="iterations of the search for hidden causes, as in --rounds 3; default: 12",
     )
     explain.add_argument(
         "--seconds",

@@ -53,14 +53,14 @@ def add(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="FG3",
-        help="only the rules that begin so, as in --select FG3; repeatable",
+        help="only rules with this prefix, as in --select FG3; repeatable",
     )
     parser.add_argument(
         "--ignore",
         action="append",
         default=[],
         metavar="FG3",
-        help="not the rules that begin so, as in --ignore FG113; repeatable",
+        help="skip rules with this prefix, as in --ignore FG113; repeatable",
     )
     add_compilation(parser, mode=False)
     parser.add_argument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fullgraph.commands.arguments import Commands, add_command
+from fullgraph.commands.arguments import Commands, add_command, add_torch
 
 
 def add(commands: Commands) -> None:
@@ -17,22 +17,20 @@ def add(commands: Commands) -> None:
         "--strict --torch 2.13",
     )
     parser.set_defaults(command=_run_lsp)
-    parser.add_argument(
-        "--torch", metavar="2.13", help="version of torch to check for; default: the installed one"
-    )
+    add_torch(parser)
     parser.add_argument(
         "--python", metavar="3.12", help="version of Python to check for; default: the running one"
     )
     parser.add_argument(
         "--strict", action="store_true", help="also show findings that are likely, not proved"
     )
-    for flag, what in (("--select", "only"), ("--ignore", "not")):
+    for flag, what in (("--select", "only"), ("--ignore", "skip")):
         parser.add_argument(
             flag,
             action="append",
             default=[],
             metavar="FGB1",
-            help=f"{what} the codes that begin so, as in {flag} FGB1; repeatable",
+            help=f"{what} codes with this prefix, as in {flag} FGB1; repeatable",
         )
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from fullgraph.commands.arguments import add_color
 from fullgraph.compiler.errors import FullgraphError
 
 if TYPE_CHECKING:
@@ -25,12 +26,7 @@ def add_outputs(command: argparse.ArgumentParser) -> None:
     shown.add_argument("--json", action="store_true", help="print JSON instead of the report")
     command.add_argument("--html", metavar="FILE", help="write the report as one HTML page")
     command.add_argument("--against", metavar="FILE", help="compare with a saved --json")
-    command.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="colour and links; auto: on a terminal",
-    )
+    add_color(command)
 
 
 class LiveReport:

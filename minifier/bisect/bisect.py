@@ -85,7 +85,8 @@ def bisect(
         check_strides: whether it is a failure that an output has other strides or aliases than in
             eager.
         kind: "break", "recompile" or "slow": look for this kind of failure instead of any.
-        budget: seconds for localizing the failure within its rung; unlimited if not given.
+        budget: wall time in seconds after which the failure is not localized further; unlimited if
+            not given. The ladder always runs to its end.
         jobs: number of candidates that run at a time; one per core if not given.
         seconds: time limit of a candidate; one that takes longer counts as a hang.
         memory: limit of a candidate in GiB; a third of the free memory if not given.

@@ -15,7 +15,7 @@ _BY_CATEGORY: Mapping[str, str] = {
     "`(a == b).all()` and keep the tensor",
     "data-dependent guard": "the graph does not know {it}, which comes out of a tensor; keep it a "
     "tensor and write `torch.where`, or state its range by `torch._check`",
-    "scalar extraction": "{it} takes a Python number out of a tensor; keep the 0-d tensor",
+    "scalar extraction": "{it} extracts a Python scalar from a tensor; keep the 0-d tensor",
     "boolean mask": "{it} has a data-dependent shape; write `torch.where({mask}, …)` and reduce "
     "over the whole tensor",
     "masked assignment": "{it} has a data-dependent shape; write `torch.where({mask}, …)`",

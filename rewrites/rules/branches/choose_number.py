@@ -1,4 +1,4 @@
-"""A number taken out of a tensor, and a branch on it: the number can stay a tensor.
+"""A scalar extracted from a tensor, and a branch on it: the scalar can stay a tensor.
 
 Before:
 

@@ -1,4 +1,4 @@
-"""A way that draws random tensors: `torch.cond` draws where it is taken, `torch.where` chooses.
+"""A branch that draws random tensors: `torch.cond` draws only where it is taken.
 
 Before:
 
@@ -14,16 +14,16 @@ After:
         mean,
     )
 
-The numbers come from the same stream: nothing is drawn where the other way is taken. FG302 keeps
-whole ways in the graph; but where a way learns, its backward would draw again. Shorter, and unsafe,
-is to draw always:
+The numbers come from the same stream: nothing is drawn where the other branch is taken. FG302 keeps
+whole branches in the graph; but where a branch learns, its backward would draw again. Shorter, and
+unsafe, is to draw always:
 
     return torch.where(t > 0, mean + sigma * torch.randn_like(x), mean)
 
 Unsafe where `torch.where` is (see FG301).
 
 Refuses: what draws in another way than `torch.randn`, `rand`, `randn_like` and `rand_like`, or with
-a generator; draws in a part of a way; and what FG301 refuses.
+a generator; draws in a part of a branch; and what FG301 refuses.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from fullgraph.rewrites.transforms.branches.whole_branch import (
     rewrite_conditional,
 )
 
-_WHY = "`torch.cond` draws where the way is taken, and `torch.where` chooses."
+_WHY = "`torch.cond` draws where the branch is taken, and `torch.where` selects."
 _WHY_ALWAYS = "The random numbers are always drawn, and `torch.where` chooses."
 
 

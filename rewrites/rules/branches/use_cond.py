@@ -1,4 +1,4 @@
-"""A branch on a tensor ends the graph; `torch.cond` keeps both ways in it and runs one.
+"""A branch on a tensor ends the graph; `torch.cond` keeps both branches in it and runs one.
 
 Before:
 
@@ -11,16 +11,16 @@ After:
 
     y = torch.cond(x.mean() > 0, lambda: self.a(x), lambda: self.b(x))
 
-Only the way that is taken is computed, so nothing is asked of the values of the other. Ways of
-several statements become local functions. A way that gives a tensor that was there before gives a
-copy of it, because `torch.cond` allows no aliases.
+Only the branch that is taken is computed, so nothing is asked of the values of the other. Branches
+of several statements become local functions. A branch that returns a tensor that was there before
+returns a copy of it, because `torch.cond` allows no aliases.
 
 Unsafe where it is not known that both values have the same dtype and shape, which `torch.cond`
-requires, and where something that only one way uses gets a gradient of zero, and got none when the
-other way was taken.
+requires, and where something that only one branch uses gets a gradient of zero, and got none when
+the other branch was taken.
 
-Refuses: ways that print or change anything, such as the running statistics of a batch norm; values
-of different shapes; numbers, strings and None as values.
+Refuses: branches that print or change anything, such as the running statistics of a batch norm;
+values of different shapes; numbers, strings and None as values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fullgraph.rewrites.transforms.branches.whole_branch import (
     rewrite_conditional,
 )
 
-_WHY = "`torch.cond` keeps both ways in the graph and runs the one that is taken."
+_WHY = "`torch.cond` keeps both branches in the graph and runs the one that is taken."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:

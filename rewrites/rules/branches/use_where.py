@@ -1,4 +1,4 @@
-"""A branch on a tensor ends the graph; `torch.where` computes both ways and chooses.
+"""A branch on a tensor ends the graph; `torch.where` computes both branches and selects.
 
 Before:
 
@@ -12,33 +12,33 @@ After:
     return torch.where(condition, x * 0, x / torch.where(condition, 1, x.sum()))
 
 It rewrites `if`, `elif` and `else`, early returns, conditional expressions, attributes as targets
-and several targets at once; `continue` and a bare `return`, where what they skip is the other way;
-tensors that a way changes in place: `best.copy_(y)` becomes `best.copy_(torch.where(t, y, best))`;
-lists to which both ways append one value; and lists to which one way appends, if later code only
-adds up, averages or counts what is in them: the other way appends zero, and a second list says
-which elements count.
-Tests may be joined by `and`, `or` and `not`, and may be `torch.equal`, `torch.allclose`,
+and several targets at once; `continue` and a bare `return`, where what they skip is the other
+branch; tensors that a branch changes in place: `best.copy_(y)` becomes
+`best.copy_(torch.where(t, y, best))`; lists to which both branches append one value; and lists to
+which one branch appends, if later code only adds up, averages or counts what is in them: the other
+branch appends zero, and a second list says which elements count.
+Conditions may be joined by `and`, `or` and `not`, and may be `torch.equal`, `torch.allclose`,
 `t.item() > 0` or `bool(t)`.
 
-Where only one way calls layers, eager code goes on to skip them:
+Where only one branch calls layers, eager code still skips them:
 `if torch.compiler.is_compiling() or condition:` stands before the selection, or, after an early
 exit, `if not torch.compiler.is_compiling() and condition:` before what it skips.
 
-Lines of a way that print, log or warn come before it, for eager code alone; a dict's item may be
-what both ways set.
+Lines of a branch that print, log or warn come before it, for eager code alone; both branches may
+set an item of a dict.
 
-Where the way that is not taken could give inf or NaN, or an infinite gradient, a second
+Where the branch that is not taken could give inf or NaN, or an infinite gradient, a second
 `torch.where` gives it a harmless operand: else its gradient would be zero times infinity, NaN.
 Under `if mask.any():` a loss of what the mask selects gets `mask | ~mask.any()`, never empty.
 
 Unsafe where it is not known that both values have the same dtype and shape, where a number
-becomes a tensor, and where something that only one way uses gets a gradient of zero, and got none
-when the other way was taken; where a way prints; and where a way gathers by an index that may be
-out of range.
+becomes a tensor, and where something that only one branch uses gets a gradient of zero, and got
+none when the other branch was taken; where a branch prints; and where a branch gathers by an index
+that may be out of range.
 
-Refuses: ways that draw random numbers or may raise otherwise; values of different shapes; names
-that only one way assigns; and a loss that is replaced where it is NaN, because its gradient would
-be NaN all the same: test it after the compiled call, and skip the step there.
+Refuses: branches that draw random numbers or may raise otherwise; values of different shapes; names
+that only one branch assigns; and a loss that is replaced where it is NaN, because its gradient
+would be NaN all the same: test it after the compiled call, and skip the step there.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from fullgraph.rewrites.transforms.branches.whole_branch import (
     rewrite_conditional,
 )
 
-_WHY = "`torch.where` computes both ways and chooses, so nothing depends on the data."
+_WHY = "`torch.where` computes both branches and selects, so nothing depends on the data."
 _FINITE_GUARD = (
     "where `{tensor}` is not finite, `torch.where` gives a gradient of NaN, and the branch gives "
     "none: test it after the compiled call, and skip the step there"
@@ -72,7 +72,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     def edits(node: Node, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
         """Return the edits that replace an `if` by `torch.where`."""
         test = selection.choice(condition)
-        test.random = True  # it is worked out once, before both ways
+        test.random = True  # it is worked out once, before both branches
         test.require_pure(condition.tensor)
         return edits_for_branch(selection, node, condition)
 

@@ -9,8 +9,8 @@ After:
 
     (x,) = torch.while_loop(lambda x: x.norm() > 1, lambda x: (x / 2,), (x,))
 
-What the loop changes is handed from round to round. Bodies of several statements become a local
-function. A Python number that counts becomes a tensor.
+What the loop changes is handed from iteration to iteration. Bodies of several statements become a
+local function. A Python number that counts becomes a tensor.
 
 Unsafe where it is not known that what is handed on keeps its dtype and shape, which
 `torch.while_loop` requires, and where a counter is used after the loop.

@@ -1,4 +1,4 @@
-"""A loop that looks for the first `nonzero()` of each row breaks in each round.
+"""A loop that looks for the first `nonzero()` of each row breaks in each iteration.
 
 TorchDynamo cannot give the indices a shape in its default mode, and compiles nothing of a function
 in which a loop breaks. All rows can be searched at once.

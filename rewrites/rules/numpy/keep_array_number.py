@@ -1,4 +1,4 @@
-"""`float(np.mean(a))` and `a.item()` take a number out of an array, and the graph ends there.
+"""`float(np.mean(a))` and `a.item()` extract a scalar from an array, which breaks the graph.
 
 Traced arrays are tensors, so the number can stay one.
 

@@ -11,14 +11,14 @@ After:
     keep = torch.full((), random.randrange(1, self.levels), dtype=torch.int64)
     y = torch.where(level > keep, y + noise, y)
 
-or `torch.cond`, where a way may not be computed without need. The number comes from the same stream
-and is drawn exactly when it was.
+or `torch.cond`, where a branch may not be computed without need. The number comes from the same
+stream and is drawn exactly when it was.
 
 Unsafe where `torch.where` is (see FG301).
 
-Refuses: numbers that are used as sizes, indices, keys or text; ways that leave a loop; functions in
-which other random numbers of Python are drawn, because traced ones are drawn before the graph runs
-(FG702 draws the others by an operator).
+Refuses: numbers that are used as sizes, indices, keys or text; branches that leave a loop;
+functions in which other random numbers of Python are drawn, because traced ones are drawn before
+the graph runs (FG702 draws the others by an operator).
 """
 
 from __future__ import annotations

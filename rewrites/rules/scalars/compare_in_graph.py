@@ -1,4 +1,4 @@
-"""`torch.equal(a, b)` gives a Python bool, for which the graph ends.
+"""`torch.equal(a, b)` returns a Python bool, which breaks the graph.
 
 Where the answer is computed with, a tensor of one bool does the same.
 

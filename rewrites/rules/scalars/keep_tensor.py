@@ -1,4 +1,4 @@
-"""`.item()`, `int(t)` and `float(t)` take a number out of a tensor, and the graph ends there.
+"""`.item()`, `int(t)` and `float(t)` extract a scalar from a tensor, which breaks the graph.
 
 In arithmetic a tensor without dimensions does the same, inside the graph.
 
@@ -137,7 +137,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     except NotApplicable as why:
         return Refusal(str(why))
     if uses.decides and not uses.selects:  # then FG301 and FG305 edit the branch with the number
-        return Refusal("it decides which way the code goes")
+        return Refusal("it decides which branch is taken")
     return _rewrite_of(uses)
 
 
@@ -145,7 +145,7 @@ def _rewrite_of(uses: Uses) -> Rewrite:
     edits = name_positions(uses)
     return Rewrite(
         edits,
-        "A tensor without dimensions does what the number did, inside the graph.",
+        "A 0-d tensor takes the scalar's place inside the graph.",
         Applicability.UNSAFE if uses.assumes else Applicability.SAFE,
         tuple(uses.assumes),
         imports=tuple(dict.fromkeys(uses.imports)),

@@ -1,4 +1,4 @@
-"""`torch.tensor(x.size()).tolist()` makes a tensor of sizes and takes its numbers out again.
+"""`torch.tensor(x.size()).tolist()` makes a tensor of sizes and extracts them again.
 
 The numbers were there before: `x.shape` is a tuple of them.
 

@@ -197,12 +197,12 @@ class Choice:
     def require_pure(self, *nodes: cst.CSTNode) -> None:
         """Raise NotApplicable if evaluating nodes unconditionally has side effects or may raise."""
         if reason := side_effect_of(self.site, *nodes, random=self.random):
-            raise NotApplicable(f"both ways would be evaluated, and {reason}")
+            raise NotApplicable(f"both branches would be evaluated, and {reason}")
         if text := may_raise(self.site, *nodes, indices=False):
             known = [one for one in nodes if one in self.site.document.ranges]
             flags = [flag for one in known if (flag := skipping_flag(self.site, one)) is not None]
             if not flags:
-                raise NotApplicable(f"both ways would be evaluated, and `{text}` may raise")
+                raise NotApplicable(f"both branches would be evaluated, and `{text}` may raise")
             clause = f"what `{self.site.document.code(flags[0])}` kept from running raises nothing"
             self.agreement.assumes[clause] = None
         if text := may_raise(self.site, *nodes):

@@ -67,10 +67,10 @@ def statements_after(site: Site, node: cst.If | cst.For) -> LaterStatements:
     body = outer.body[outer.body.index(node) + 1 :]
     last = body[-1] if body else None
     if not isinstance(last, cst.SimpleStatementLine) or not always_exits(last):
-        raise NotApplicable("the other way does not return a value in the same block")
+        raise NotApplicable("the other branch does not return a value in the same block")
     final = last.body[-1]
     if not isinstance(final, cst.Return) or final.value is None or len(last.body) > 1:
-        raise NotApplicable("the other way does not return a value in the same block")
+        raise NotApplicable("the other branch does not return a value in the same block")
     for one in body[:-1]:
         for jump in walk(one):
             if isinstance(jump, cst.Return | cst.Raise):
@@ -100,7 +100,7 @@ def select_return(
     if kept := [key for key in made.values if key != RETURN and not key.isidentifier()]:
         raise NotApplicable(f"`{kept[0]}` is changed where it returns early")
     if shared := elsewhere & set(names_bound(*made.local_lines)):
-        raise NotApplicable(f"`{min(shared)}` is something else on each way")
+        raise NotApplicable(f"`{min(shared)}` is something else on each branch")
     choice = selection.choice(condition)
     own = [
         selection.unconditional_line(choice, line, not condition.negated)

@@ -34,7 +34,7 @@ def branch_draws(
         for call in _drawing_calls(site, branch):
             if any(isinstance(one, _INNER) for one in _nodes_between(site, call, node)):
                 raise NotApplicable(
-                    f"`{site.document.code(call)}` is drawn in a part of a way only"
+                    f"`{site.document.code(call)}` is drawn in a part of a branch only"
                 )
             made[call] = _conditional_draw(site, call, condition.tensor, when)
     return made

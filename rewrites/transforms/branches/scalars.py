@@ -244,7 +244,7 @@ class Numbers:
         Raises NotApplicable.
         """
         if leaves_early(site, node):
-            raise NotApplicable("a way leaves the loop or raises")
+            raise NotApplicable("a branch leaves the loop or raises")
         condition = predicate_of(site, node.test)
         if condition is None:
             raise NotApplicable("its test is not one that a tensor can decide")

@@ -1,4 +1,4 @@
-"""What a branch skips stays skipped in eager code; compiled code alone computes both ways."""
+"""What a branch skips stays skipped in eager code; compiled code alone computes both branches."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class CondWriter:
             last = body[-1] if body else None
             final = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
             if not isinstance(final, cst.Return) or len(leaves_early) != 1 or final.value is None:
-                raise NotApplicable("one way does not end in a return of its own")
+                raise NotApplicable("one branch does not end in a return of its own")
             body = body[:-1]
             results = [final.value]
         elif leaves_early:
@@ -187,7 +187,7 @@ class CondWriter:
         if reason := side_effect_of(self.site, *nodes, random=True):
             raise NotApplicable(f"a branch of `torch.cond` must not change anything, and {reason}")
         if side_effect_of(self.site, *nodes) and self._may_require_grad(nodes):
-            # its backward runs the way again, and draws again
+            # its backward runs the branch again, and draws again
             raise NotApplicable("the gradient would be that of other random numbers")
 
     def _may_require_grad(self, nodes: Sequence[cst.CSTNode]) -> bool:

@@ -158,7 +158,7 @@ class WhereWriter:
         self._require_private_names(choice, one, other)
         keys = list(dict.fromkeys((*one.values, *other.values)))
         if RETURN in keys and not (RETURN in one.values and RETURN in other.values):
-            raise NotApplicable("one way returns and the other goes on")
+            raise NotApplicable("one branch returns and the other goes on")
         values: dict[str, cst.BaseExpression] = {}
         used: tuple[list[cst.CSTNode], ...] = ([*one.local_lines], [*other.local_lines])
         for key in keys:
@@ -292,7 +292,7 @@ class WhereWriter:
     ) -> None:
         """Raise NotApplicable where a name local to one branch is used elsewhere."""
         if shared := _shared_names(choice.test, one, other):
-            raise NotApplicable(f"`{min(shared)}` is something else on each way")
+            raise NotApplicable(f"`{min(shared)}` is something else on each branch")
 
     def value_before(self, key: str, branches: Branches) -> cst.BaseExpression:
         """Return the value of `key` before the branch, as a node whose facts are recorded.
@@ -300,9 +300,9 @@ class WhereWriter:
         Raises NotApplicable if it has none.
         """
         if key.endswith(ITEM):
-            raise NotApplicable(f"only one way sets `{key}`")
+            raise NotApplicable(f"only one branch sets `{key}`")
         if "." not in key and key not in names_bound_before(self.site.document, branches.node):
-            raise NotApplicable(f"`{key}` has no value where the other way is taken")
+            raise NotApplicable(f"`{key}` has no value where the other branch is taken")
         new = cst.parse_expression(key)
         if "." in key:
             found = [

@@ -35,7 +35,7 @@ class Uses(UseEdits):
                 number = self.widen(node, number)
                 self.propagate(parent, replace(number, owns_memory=True))
             case cst.UnaryOperation():
-                raise NotApplicable("it decides which way the code goes")
+                raise NotApplicable("it decides which branch is taken")
             case cst.Comparison() | cst.ComparisonTarget():
                 self._propagate_to_comparison(node, number)
             case cst.Arg(star=""):
@@ -56,7 +56,7 @@ class Uses(UseEdits):
             case cst.If() | cst.IfExp() if self.may_decide:
                 self.decides = True  # a tensor decides the same
             case cst.If() | cst.IfExp() | cst.While() | cst.BooleanOperation() | cst.Assert():
-                raise NotApplicable("it decides which way the code goes")
+                raise NotApplicable("it decides which branch is taken")
             case cst.FormattedStringExpression():
                 raise NotApplicable("it becomes text, which is made outside of the graph")
             case cst.Index():

@@ -30,7 +30,7 @@ from tests.diagnose.taxonomy.snippets import a_break, breaks
             "y = x * x.sum().item()",
             "x.sum().item()",
             "5.074623755428107",
-            "`x.sum().item()` takes a Python number out of a tensor (here 5.07462).",
+            "`x.sum().item()` extracts a Python scalar from a tensor (here 5.07462).",
         ),
         (
             "y = torch.ones(labels.sum(), 2)",

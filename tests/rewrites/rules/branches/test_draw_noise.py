@@ -26,7 +26,7 @@ def _edited(body):
         ("if x.sum() > 0:\n    x = x.clone().normal_()\nreturn x", ""),
         (
             "if x.sum() > 0:\n    x = [torch.randn(4) for _ in range(2)][0]\nreturn x",
-            "part of a way",
+            "part of a branch",
         ),
         ("if x.sum() > 0:\n    x = x * 2\nreturn x", ""),
     ],

@@ -1,4 +1,4 @@
-"""`continue` and a bare `return`: what they skip is the other way. In-place methods in ways."""
+"""`continue` and a bare `return`: what they skip is the other branch. In-place methods."""
 
 import textwrap
 

@@ -251,7 +251,7 @@ def test_a_dict_that_only_one_way_fills_is_left_alone():
     source = _function("d = {}\nif x.sum() > 0:\n    d['a'] = x * 2\nreturn x, len(d)")
     text, _, refusals = offered(source, "x.sum() > 0", "data-dependent branch", X, rule="FG301")
     assert not text
-    assert "only one way sets `d['a']`" in refusals[0]
+    assert "only one branch sets `d['a']`" in refusals[0]
 
 
 def test_a_branch_that_gathers_and_a_number_that_counts():
