@@ -214,7 +214,7 @@ ROWS = [
         e.logged_number,
         "x.mean().item()",
         "scalar extraction",
-        "Python number",
+        "Python scalar",
         "0-d tensor",
         "FG113",
     ),
@@ -297,9 +297,9 @@ ROWS = [
     Row(e.copied_tensor, "copy.deepcopy(x)", "copy", "copying", "`x.clone()`", "FG801"),
     Row(e.CopiedModule, "copy.deepcopy(self.lin)", "copy", "copying", "once in `__init__`"),
     Row(
-        e.listed, "x[0].tolist()", "scalar extraction", "Python number", "Keep the tensor", "FG201"
+        e.listed, "x[0].tolist()", "scalar extraction", "Python scalar", "Keep the tensor", "FG201"
     ),
-    Row(e.sliced, ":n", "scalar extraction", "Python number", "torch.arange(…) < n", "FG201"),
+    Row(e.sliced, ":n", "scalar extraction", "Python scalar", "torch.arange(…) < n", "FG201"),
     Row(
         e.looped_nonzero,
         "torch.nonzero(x > 0)",

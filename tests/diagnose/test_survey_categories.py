@@ -45,10 +45,10 @@ ROWS = [
         "empty wrapper",
     ),
     Row(survey.recurrent, "RNN module", "rnn(x)", "outside", "LSTM"),
-    Row(survey.item, "scalar extraction", "x.sum().item()", "0-d tensor", "Python number"),
-    Row(survey.int_of_tensor, "scalar extraction", "int(x.sum())", "0-d tensor", "Python number"),
+    Row(survey.item, "scalar extraction", "x.sum().item()", "0-d tensor", "Python scalar"),
+    Row(survey.int_of_tensor, "scalar extraction", "int(x.sum())", "0-d tensor", "Python scalar"),
     Row(
-        survey.float_of_tensor, "scalar extraction", "float(x.sum())", "0-d tensor", "Python number"
+        survey.float_of_tensor, "scalar extraction", "float(x.sum())", "0-d tensor", "Python scalar"
     ),
     Row(
         survey.mask_read,
@@ -140,7 +140,13 @@ ROWS = [
         "random",
     ),
     Row(survey.numpy_random, "random number", "np.random.rand()", "torch", "NumPy's random"),
-    Row(survey.math_of_tensor, "scalar extraction", "math.sqrt(x.sum())", "own method", "number"),
+    Row(
+        survey.math_of_tensor,
+        "scalar extraction",
+        "math.sqrt(x.sum())",
+        "own method",
+        "Python scalar",
+    ),
     Row(
         survey.deprecated_argument,
         "legacy argument",
