@@ -119,14 +119,19 @@ def _is_excluded(path: Path, patterns: tuple[str, ...]) -> bool:
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Context manager: no garbage collection, which would traverse every tree again and again."""
+    """Context manager: no garbage collection, which would traverse every tree again and again.
+
+    At the end the trees count as old, so that the next collection does not traverse them, either.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
-            gc.freeze()
+            if not gc.get_freeze_count():  # else the user's objects would not stay frozen
+                gc.freeze()
+                gc.unfreeze()  # into the oldest generation
             gc.enable()
 
 

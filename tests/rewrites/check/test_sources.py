@@ -1,5 +1,6 @@
 """Files that cannot be checked give one sentence each, and the rest is checked."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -39,6 +40,14 @@ def test_each_file_is_read_once(tmp_path):
     (tmp_path / "a.py").write_text("")
     (tmp_path / "link.py").symlink_to(tmp_path / "a.py")
     assert len(find_files([tmp_path, tmp_path / "a.py"]).files) == 1
+
+
+def test_no_object_stays_frozen(tmp_path):
+    """Frozen objects are never collected, and `fix` looks at all of them in each search."""
+    tmp_path.joinpath("model.py").write_text("x = 1\n")
+    assert not gc.get_freeze_count()
+    assert not check([tmp_path]).findings
+    assert gc.isenabled() and not gc.get_freeze_count()
 
 
 def test_a_file_called_torch_is_not_torch(tmp_path):
