@@ -91,8 +91,8 @@ class Choice:
     ) -> cst.BaseExpression | None:
         """Return `torch.where(m, x, y)` if the choice by `m.any()` is between it and `y`, or None.
 
-        Where `m` is true nowhere, it is `y` itself. So is `torch.nan_to_num(y)` of a softmax `y`
-        without NaN.
+        Where `m` is true nowhere, it is `y` itself. So is `y.masked_fill(m, x)`, and so is
+        `torch.nan_to_num(y)` of a softmax `y` without NaN.
         """
         test: cst.CSTNode = self.test
         while m.matches(test, m.UnaryOperation(operator=m.BitInvert())):
@@ -107,6 +107,12 @@ class Choice:
             ):
                 return one if _without_new_dims(chosen).deep_equals(mask) else None
         made, tested = operation_of(self.site, one), operation_of(self.site, mask)
+        if made is not None and made.name == "masked_fill" and not made.in_place:
+            filled, chosen, *_ = made.operands
+            if filled.deep_equals(other) and _without_new_dims(chosen).deep_equals(mask):
+                self.agreement.check_pair(one, other)  # a larger mask gives a larger tensor
+                return one
+            return None
         cleans = made is not None and made.name == "nan_to_num" and not made.in_place
         if made is None or not cleans or tested is None or tested.name != "isnan":
             return None

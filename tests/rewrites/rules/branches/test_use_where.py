@@ -235,6 +235,18 @@ def test_an_assignment_to_an_empty_selection_needs_no_condition():
     outcome.check((_leaf(-X),))
 
 
+def test_a_fill_of_an_empty_selection_needs_no_condition():
+    body = "m = x[0] > 0.5\nif m.any():\n    x = x.masked_fill(m[None, :], 2)\nreturn x"
+    outcome = rewritten(_function(body), _leaf(X[None] * torch.ones(3, 1)))
+    fixed = "m = x[0] > 0.5\nx = x.masked_fill(m[None, :], 2)\nreturn x"
+    assert outcome.source == _function(fixed)
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((_leaf(-X[None].repeat(2, 1)),))
+    wider = _function(body.replace("x[0]", "x").replace("[None, :]", "[:, None]"))
+    text, *_ = offered(wider, "m.any()", "data-dependent branch", X, rule="FG301")
+    assert not text
+
+
 def test_output_of_a_branch_stays_in_eager():
     body = (
         "y = x * 1\nfor i in range(2):\n    if x.sum() > i:\n        print('large', i)\n"
