@@ -20,9 +20,14 @@ After:
 
 Where nothing else is in the loop, and the list is only stacked, the loop goes too (FG406).
 
-Likewise `m.nonzero().item()`, the place of the only one, which stays a number for other rules.
+Likewise `m.nonzero().item()`, the place of the only one, which stays a number for other rules. An
+assertion keeps the error of a search without a match:
 
-Unsafe where no test guards the index: of nothing it was an error.
+    hits = self.timesteps == t
+    assert hits.sum() == 1, "no single match for `self.timesteps == t`"
+    step = hits.int().argmax().item()
+
+Unsafe where no condition guards the index: without a match it raised another exception.
 
 Refuses: indices that are used themselves, masks of several dimensions, and branches that do more
 than one assignment, `append` or `return` each.
@@ -40,6 +45,10 @@ from fullgraph.rewrites.transforms.masks.nonzero import find_indices
 
 _ONE_FOUND = "exactly one is found: of none or several `.item()` is an error"
 _NOTHING_FOUND = "something is found: of nothing the index is an error"
+_ASSERTED = (
+    "no caller needs the exception of a search without a match: it is an AssertionError, or "
+    "compiled a RuntimeError"
+)
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -50,11 +59,13 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         asked = find_search(site, found)
         if asked is None:
             return None
-        edits = write_search(site, found, asked)
+        edits, message = write_search(site, found, asked)
     except NotApplicable as reason:
         return Refusal(str(reason))
     assumes = () if asked.is_guarded else (_NOTHING_FOUND,)
     assumes = (_ONE_FOUND,) if asked.is_single else assumes
+    if message:
+        assumes = (_ASSERTED,)
     return Rewrite(
         edits,
         "`argmax` finds the first one at a fixed shape.",
@@ -62,6 +73,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         assumes,
         imports=("torch",),
         tests=asked.tests,
+        exempts=frozenset({f"raises RuntimeError: {message}"} if message else ()),
     )
 
 

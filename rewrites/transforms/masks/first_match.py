@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, Site, split_statements, walk
-from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    build_statement,
+    replace_nodes,
+    string_literal,
+)
 from fullgraph.rewrites.transforms.masks.nonzero import (
     NonzeroIndices,
     Question,
@@ -15,6 +22,9 @@ from fullgraph.rewrites.transforms.masks.nonzero import (
     answer_question,
     question_of,
 )
+
+_LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
+"""Nodes that may evaluate a part of themselves later, repeatedly or never."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +116,8 @@ def _is_tested(site: Site, node: cst.CSTNode) -> bool:
 
 def write_search(
     site: Site, found: NonzeroIndices, asked: FirstMatch
-) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits that write a search without indices.
+) -> tuple[dict[cst.CSTNode, Replacement], str]:
+    """Return the edits that write a search without indices, and the text of their assertion, or "".
 
     `found` are the indices, and `asked` is the search.
     """
@@ -115,11 +125,52 @@ def write_search(
     mask = _copy_name(found.uses[0]) if found.bound else found.truth
     choice = asked.choice
     if choice is None:
-        return edits | _answer_questions(asked, mask)
+        asserted = _assert_match(site, found, asked)
+        return asserted or (edits | _answer_questions(asked, mask), "")
     where = select_match(site, asked, choice, mask)
     if isinstance(choice.statement, cst.IfExp):
-        return {**edits, choice.statement: where}
-    return {**edits, choice.statement: _one_statement(site, choice, where)}
+        return {**edits, choice.statement: where}, ""
+    return {**edits, choice.statement: _one_statement(site, choice, where)}, ""
+
+
+def _assert_match(
+    site: Site, found: NonzeroIndices, asked: FirstMatch
+) -> tuple[dict[cst.CSTNode, Replacement], str] | None:
+    """Return the edits that name the mask, assert that it has a match, and search in it.
+
+    Also returns the text of the assertion. None if code checks for a match, or where no statement
+    can come before the one that searches.
+    """
+    document = site.document
+    line = document.statement(found.value)
+    if (
+        asked.is_guarded
+        or found.bound
+        or any(one.asked is QuestionKind.NTH for one in asked.questions)
+        or not isinstance(line, cst.SimpleStatementLine)
+        or len(line.body) != 1
+        or isinstance(document.parent(line), cst.SimpleStatementSuite)
+        or any(
+            isinstance(one, _LATER) for one in takewhile(line.__ne__, document.ancestors(site.node))
+        )
+    ):
+        return None
+    name = cst.Name(document.unused_local(line, "hits", "matches"))
+    message = f"no {'single ' * asked.is_single}match for `{document.code(found.mask)}`"
+    test = "{name}.sum() == 1" if asked.is_single else "{name}.any()"
+    lines = [
+        build_statement("{name} = {mask}", name=name, mask=found.truth),
+        build_statement(
+            f"assert {test}, {{text}}",
+            name=name,
+            text=string_literal(message),
+        ),
+        replace_nodes(line, _answer_questions(asked, name)),
+    ]
+    first, *others = [cst.ensure_type(one, cst.SimpleStatementLine) for one in lines]
+    first = first.with_changes(leading_lines=line.leading_lines)
+    others = [one.with_changes(leading_lines=()) for one in others]
+    return {line: cst.FlattenSentinel([first, *others])}, message
 
 
 def select_match(

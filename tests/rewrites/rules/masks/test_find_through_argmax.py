@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import imported, offered, rewritten
 
 pytestmark = pytest.mark.compiles
 
@@ -76,19 +76,31 @@ def test_fixed(x, before, after):
 
 
 @pytest.mark.parametrize(
-    ("expression", "after"),
+    ("expression", "asserted", "after"),
     [
-        ("(x == 3).nonzero()[0]", "(x == 3).int().argmax(0, keepdim=True)"),
-        ("(x == 3).nonzero()[0, 0] + 1", "(x == 3).int().argmax() + 1"),
-        ("x * (x == 1).nonzero().item()", "x * (x == 1).int().argmax()"),
-        ("x * int(torch.where(x == 1)[0])", "x * (x == 1).int().argmax()"),
+        ("(x == 3).nonzero()[0]", "match for `x == 3`", "hits.int().argmax(0, keepdim=True)"),
+        ("(x == 3).nonzero()[0, 0] + 1", "match for `x == 3`", "hits.int().argmax() + 1"),
+        ("x * (x == 1).nonzero().item()", "single match for `x == 1`", "x * hits.int().argmax()"),
+        ("x * int(torch.where(x == 1)[0])", "single match for `x == 1`", "x * hits.int().argmax()"),
     ],
 )
-def test_unsafe_where_no_test_guards_the_index(expression, after):
-    outcome = rewritten(_function(f"return {expression}"), ROW)
-    assert outcome.source == _function(f"return {after}")
+def test_an_assertion_takes_the_place_of_the_error_of_no_match(expression, asserted, after):
+    outcome = rewritten(_function(f"# found\nreturn {expression}"), ROW)
+    mask = asserted.split("`")[1]
+    holds = "hits.sum() == 1" if "single" in asserted else "hits.any()"
+    assert outcome.source == _function(
+        f'# found\nhits = {mask}\nassert {holds}, "no {asserted}"\nreturn {after}'
+    )
     assert outcome.applicability[0] is Applicability.UNSAFE
     outcome.check(exact=True)
+    with pytest.raises(AssertionError, match=f"no {asserted}"):
+        imported(outcome.source).f(ROW * 0)
+
+
+def test_a_search_that_may_not_run_gets_no_assertion():
+    outcome = rewritten(_function("return (x == 3).nonzero()[0, 0] if len(x) > 2 else x[0]"), ROW)
+    assert "return (x == 3).int().argmax() if len(x) > 2" in outcome.source
+    assert outcome.assumes == ["something is found: of nothing the index is an error"]
 
 
 def test_the_second_of_several_as_schedulers_search_for_it():
