@@ -32,7 +32,7 @@ from fullgraph.rewrites.transforms.branches.branches import last_line
 from fullgraph.rewrites.transforms.branches.choice import copied_tensor
 from fullgraph.rewrites.transforms.branches.own_tensors import parts_evaluated
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
-from fullgraph.rewrites.transforms.branches.shortcut import is_work, leave_in_eager
+from fullgraph.rewrites.transforms.branches.shortcut import is_work, leave_in_eager, work_in_eager
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.eager_only import compiling_condition
 
@@ -126,8 +126,10 @@ def select_return(
     value = _without_clone(early, value) if early not in names else value
     selection.tests.append(node.test)
     alone = len(statements_of(node.body)) == 1
-    saves = alone and not is_work(site, body) and is_work(site, [*after.statements, after.value])
-    selection.has_shortcut |= saves
+    works, goes_on = is_work(site, body), is_work(site, [*after.statements, after.value])
+    saves = alone and goes_on and not works
+    skips = works and not (goes_on or after.statements) and condition.guard is None
+    selection.has_shortcut |= saves or skips
     if condition.guard is not None:
         found = _rewrite_guarded(node, condition, after, value, choice.uses, lines)
         if saves and not condition.disjunction and after.value in walk(value):
@@ -142,13 +144,23 @@ def select_return(
     if saves:
         leave = leave_in_eager(site.document, condition.truth_of(choice.test), node.body)
         lines = [leave, *lines]
-    if not plain and (choice.uses > 1 or after.statements or saves):
+    if not plain and (choice.uses > 1 or after.statements or saves or skips):
         name = site.document.unused_local(node, "condition")
         names[choice.test] = cst.Name(name)
         lines = [replace_nodes(line, {choice.test: names[choice.test]}) for line in lines]
         lines.insert(0, build_statement("{c} = {t}", c=name, t=choice.test))
         edits = {old: replace_nodes(new, names) for old, new in edits.items()}  # type: ignore[type-var]
     final = after.line.with_changes(body=[cst.Return(replace_nodes(value, names))])
+    if skips:
+        named, work = (
+            lines[: not plain],
+            [*lines[not plain :], final.with_changes(leading_lines=())],
+        )
+        truth = replace_nodes(condition.truth_of(choice.test), names)
+        lines = [*named, work_in_eager(site.document, truth, work)]
+        above = [*node.leading_lines, *lost_comments(node, lines)]
+        lines[0] = lines[0].with_changes(leading_lines=above)
+        return {node: cst.FlattenSentinel(lines)}
     return edits | _place_edits(node, lines, after, final, edits)
 
 

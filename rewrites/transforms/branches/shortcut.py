@@ -45,8 +45,15 @@ def skip_in_eager(
     """
     if not branches.one:
         return [leave_in_eager(document, test, (branches.inner or branches.node).body), *lines]
+    return [work_in_eager(document, test, lines)]
+
+
+def work_in_eager(
+    document: Document, test: cst.BaseExpression, lines: Sequence[cst.BaseStatement]
+) -> cst.If:
+    """Return `if torch.compiler.is_compiling() or test:` with `lines`, which eager may skip."""
     guard = build_expression(f"{compiling_condition(document)} or {{t}}", t=test)
-    return [cst.If(guard, cst.IndentedBlock(lines))]
+    return cst.If(guard, cst.IndentedBlock(lines))
 
 
 def leave_in_eager(document: Document, test: cst.BaseExpression, body: cst.BaseSuite) -> cst.If:

@@ -345,3 +345,31 @@ def test_lists_to_which_one_way_appends_are_added_up_or_averaged() -> None:
     for outcome, (_, after) in zip(outcomes, LISTS, strict=True):
         assert outcome.source == _function(after)
         outcome.check((torch.tensor([-1.0, -2.0, 3.0, 1.0], requires_grad=True),))
+
+
+@pytest.mark.parametrize(
+    ("body", "fixed"),
+    [
+        (
+            "# rarely\nif x.sum() > 0:\n    return x + self.fc(x)\nreturn x",
+            "# rarely\ncondition = x.sum() > 0\n"
+            "if torch.compiler.is_compiling() or condition:\n"
+            "    return torch.where(condition, x + self.fc(x), x)\nreturn x",
+        ),
+        (
+            "empty = x.sum() < 0\nif not empty:\n    y = x * 2\n    return self.fc(y)\nreturn x",
+            "empty = x.sum() < 0\nif torch.compiler.is_compiling() or not empty:\n"
+            "    y = x * 2\n    return torch.where(empty, x, self.fc(y))\nreturn x",
+        ),
+    ],
+)
+def test_eager_code_skips_the_work_of_an_early_return(body, fixed):
+    lines = "".join(f"        {line}\n" for line in body.split("\n"))
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        torch.manual_seed(0)\n"
+        "        self.fc = torch.nn.Linear(4, 4)\n\n    def forward(self, x):\n"
+    )
+    outcome = rewritten(source + lines, X)
+    assert outcome.source == source + textwrap.indent(fixed + "\n", " " * 8)
+    outcome.check((-X,), zero_is_none=True)
