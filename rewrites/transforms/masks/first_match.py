@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
 
 import libcst as cst
 
@@ -22,9 +21,7 @@ from fullgraph.rewrites.transforms.masks.nonzero import (
     answer_question,
     question_of,
 )
-
-_LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
-"""Nodes that may evaluate a part of themselves later, repeatedly or never."""
+from fullgraph.rewrites.transforms.masks.reads import can_insert_before
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,12 +144,7 @@ def _assert_match(
         asked.is_guarded
         or found.bound
         or any(one.asked is QuestionKind.NTH for one in asked.questions)
-        or not isinstance(line, cst.SimpleStatementLine)
-        or len(line.body) != 1
-        or isinstance(document.parent(line), cst.SimpleStatementSuite)
-        or any(
-            isinstance(one, _LATER) for one in takewhile(line.__ne__, document.ancestors(site.node))
-        )
+        or not can_insert_before(document, line, [site.node])
     ):
         return None
     name = cst.Name(document.unused_local(line, "hits", "matches"))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, find_definitions, walk
-from fullgraph.rewrites.source import build_expression, dotted_name
+from fullgraph.rewrites.source import Document, build_expression, dotted_name
 from fullgraph.rewrites.transforms.masks.nonzero import flattening_around, parse_nonzero
 
 _MASKS = ("isnan", "isfinite", "isinf", "logical_and", "logical_or", "logical_not", "bool")
 """Calls whose result can only be a mask."""
+_LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
+"""Nodes that may evaluate a part of themselves later, repeatedly or never."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,25 @@ _REPEATABLE = {*_MASKS, "eq", "ne", "lt", "le", "gt", "ge", "abs", "view", "resh
     "squeeze", "unsqueeze", "detach", "float", "long", "int", "sum", "any", "all", "max", "min",
     "to", "type", "size", "dim", "expand_as", "expand", "argmax", "norm", "len",
 }  # fmt: skip
+
+
+def can_insert_before(document: Document, place: cst.CSTNode, reads: Iterable[cst.CSTNode]) -> bool:
+    """Return whether a statement about the mask may be inserted before the statement `place`.
+
+    It may if it would run exactly as often as the `reads` of the mask in `place`: not if one of
+    these is in a lambda.
+    """
+    if not isinstance(place, cst.SimpleStatementLine) or len(place.body) != 1:
+        return False
+    if isinstance(document.parent(place), cst.SimpleStatementSuite):
+        return False
+    inside = [node for node in reads if place in document.ancestors(node)]
+    return not any(
+        isinstance(outer, _LATER)
+        for node in inside
+        for outer in document.ancestors(node)
+        if place in document.ancestors(outer)
+    )
 
 
 def _parse_subscript(site: Site, node: cst.Subscript) -> Read | None:

@@ -19,13 +19,11 @@ from fullgraph.rewrites.source import (
 from fullgraph.rewrites.transforms.masks.continuation import copy_continuation
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
-from fullgraph.rewrites.transforms.masks.reads import is_name, is_repeatable
+from fullgraph.rewrites.transforms.masks.reads import can_insert_before, is_name, is_repeatable
 from fullgraph.rewrites.transforms.masks.sink_text import SinkWriter
 from fullgraph.rewrites.transforms.masks.sinks import MetadataSink, Sink
 
 _FILLS = ("0", "1", "0.5")
-_LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
-"""Nodes that may evaluate a part of themselves later, repeatedly or never."""
 
 
 def find_sinks(flow: Flow) -> list[Sink]:
@@ -71,11 +69,9 @@ def _rewrite_with_fill(
     place = _first_statement(flow)
     named = given_mask is None and not is_name(mask) and text.masks > 1
     if named:
-        if not _can_insert_before(flow, place) and not (
-            is_repeatable(flow.site, mask) and _is_unchanged(flow, edits, mask)
-        ):
+        named = can_insert_before(flow.site.document, place, flow.reads)
+        if not named and not (is_repeatable(flow.site, mask) and _is_unchanged(flow, edits, mask)):
             raise NotApplicable("the mask cannot be given a name before it is used")
-        named = _can_insert_before(flow, place)
     if named:
         name = flow.site.document.unused_local(place, "mask", "keep", "selected")
         text = FullShapeWriter(flow, cst.Name(name), fill)
@@ -128,26 +124,6 @@ def _first_statement(flow: Flow) -> cst.CSTNode:
     document = flow.site.document
     first = min(flow.reads, key=lambda node: document.position(node).line)
     return document.statement(first)
-
-
-def _can_insert_before(flow: Flow, place: cst.CSTNode) -> bool:
-    """Return whether a statement `mask = …` may be inserted before the statement `place`.
-
-    It may if it would run exactly as often as the masked reads in `place`: not if one of these is
-    in a lambda.
-    """
-    if not isinstance(place, cst.SimpleStatementLine) or len(place.body) != 1:
-        return False
-    document = flow.site.document
-    if isinstance(document.parent(place), cst.SimpleStatementSuite):
-        return False
-    inside = [node for node in flow.reads if place in document.ancestors(node)]
-    return not any(
-        isinstance(outer, _LATER)
-        for node in inside
-        for outer in document.ancestors(node)
-        if place in document.ancestors(outer)
-    )
 
 
 def _with_mask(

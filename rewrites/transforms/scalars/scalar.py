@@ -31,7 +31,6 @@ SIZE = (
 )
 
 NEEDS = "`{}` may need a number: pass it in as a Python number beside the tensor"
-
 LOOPS = (
     "how often a loop runs depends on it: loop as often as a Python number says, or compute all "
     "iterations at once"
