@@ -51,6 +51,8 @@ class Rewrite:
     has_shortcut: bool = False
     """Whether eager code goes on to skip work, by a condition with `torch.compiler.is_compiling()`.
     The proof runs in eager what compiled code runs, with that call as True."""
+    as_compiled: Mapping[cst.CSTNode, Replacement] | None = None
+    """The edit by which eager runs what compiled code runs, if `has_shortcut` does not say it."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Configuration that an idea sets: "torch._dynamo.config.allow_rnn" to True."""
     shorter: Rewrite | None = None

@@ -53,6 +53,8 @@ class Offer:
     @cached_property
     def as_compiled(self) -> Offer:
         """The offer with what compiled code runs: `True` for `is_compiling()` in conditions."""
+        if (edits := self.rewrite.as_compiled) is not None:
+            return replace(self, rewrite=replace(self.rewrite, replacements=edits))
         if not self.rewrite.has_shortcut:
             return self
         whole = "text" in self.rewrite.exempts

@@ -165,8 +165,8 @@ def fix(
     ) -> Proof:
         """Prove all edits of `offers` together, without repeating runs that `memo` holds."""
         rewrites = [offer.rewrite for offer in offers]
-        shortcuts = any(rewrite.has_shortcut for rewrite in rewrites)
-        compiled = apply_offers(offer.as_compiled for offer in offers)[0] if shortcuts else {}
+        differs = any(offer.as_compiled is not offer for offer in offers)
+        compiled = apply_offers(offer.as_compiled for offer in offers)[0] if differs else {}
         return prove(
             program,
             texts,

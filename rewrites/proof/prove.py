@@ -119,7 +119,7 @@ def prove(
     )
     names = frozenset() if inductor else new_operators(base, texts)
     if names and all(check.ok for check in checks):
-        with override_program(subject.target, texts):
+        with override_program(subject.target, eager_texts):
             checks.append(_check_fake_kernels(subject, left(), names, cases, special))
     few = [case for case in cases if not case.backward][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):

@@ -13,14 +13,16 @@ Before:
 After:
 
     def assign(cost):
-        return _assign_op(cost)
+        if torch.compiler.is_compiling():
+            return _assign_op(cost)
+        rows, columns = linear_sum_assignment(cost.detach().numpy())
+        return torch.from_numpy(columns)
 
 with
 
     @torch.library.custom_op("matcher::assign", mutates_args=())
     def _assign_op(cost: torch.Tensor) -> torch.Tensor:
-        rows, columns = linear_sum_assignment(cost.detach().numpy())
-        return torch.from_numpy(columns)
+        return assign(cost)
 
 
     @_assign_op.register_fake
@@ -28,8 +30,9 @@ with
         size = torch.library.get_ctx().new_dynamic_size()
         return cost.new_empty((size,), dtype=torch.int64)
 
-In `forward` itself the statement with the cause is moved, with up to three that follow, so that
-tensors and numbers alone go in and come out.
+Eager code runs the function as before, with any arguments. The body of a method moves into the
+operator instead. In `forward` itself the statement with the cause is moved, with up to three that
+follow, so that tensors and numbers alone go in and come out.
 
 The source of what is returned decides the device and the dtype: `torch.tensor(...)` and
 `torch.from_numpy(...)` are on the CPU, whatever the arguments are. Runs on inputs of other sizes
@@ -38,10 +41,12 @@ chosen. The fake kernel is compared with the operator on all inputs.
 
 Always unsafe: the shapes are those of the inputs that were seen, no gradient flows through the
 operator, and it must read nothing but its arguments. A backward through it raises; `.detach()` is
-written where the code ends the gradient as well.
+written where the code ends the gradient as well. Where an argument may be None and never was,
+compiled code calls the operator only for other values.
 
 Refuses: helpers that change what they are given, that need more of `self` than tensors and numbers,
-through which a gradient flows, that return anything but tensors and ints, or that have decorators
+through which a gradient flows, that return anything but tensors and ints, that neither take nor
+return a tensor (Inductor runs no such operator), or that have decorators
 other than `staticmethod`, `torch.no_grad` and `torch.inference_mode`; statements that change
 variables, or from which control goes on elsewhere.
 """
@@ -109,6 +114,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         Applicability.UNSAFE,
         tuple(edit.assumes),
         imports=("torch",),
+        as_compiled=edit.as_compiled,
     )
 
 

@@ -25,6 +25,7 @@ _WITHOUT_GRADIENT = word_set(
     "data detach device dim dtype item ndim numel shape size stride tolist"
 )
 """Attributes of a tensor through which no gradient flows."""
+_NONE, _OR_NONE = m.Name("None"), " | None"
 _NO_GRAD = m.Call(func=m.Attribute(attr=m.Name("no_grad") | m.Name("inference_mode")))
 
 
@@ -179,6 +180,30 @@ def _ends_gradient(site: Site, use: cst.CSTNode) -> bool:
 def parameter_names(helper: cst.FunctionDef) -> list[cst.Name]:
     listed = helper.params
     return [one.name for one in (*listed.posonly_params, *listed.params, *listed.kwonly_params)]
+
+
+def without_none(
+    helper: cst.FunctionDef, arguments: Sequence[OperatorArgument]
+) -> tuple[list[OperatorArgument], list[str]]:
+    """Return arguments of an operator that is not called with None, and the parameters that matter.
+
+    Those are the parameters of `helper` that may be None and never were.
+    """
+    listed = helper.params
+    optional = {
+        one.name.value
+        for one in (*listed.posonly_params, *listed.params, *listed.kwonly_params)
+        if m.matches(one.default or cst.Pass(), _NONE)
+        or (one.annotation is not None and m.findall(one.annotation, _NONE | m.Name("Optional")))
+    }
+    found, names = [], []
+    for one in arguments:
+        never = one.seen is not None and "NoneType" not in one.seen.types
+        if never and (one.name in optional or one.annotation.endswith(_OR_NONE)):
+            names.append(one.name)
+            one = replace(one, annotation=one.annotation.removesuffix(_OR_NONE))
+        found.append(one)
+    return found, names
 
 
 def names_in(document: Document, node: cst.CSTNode) -> list[cst.Name]:

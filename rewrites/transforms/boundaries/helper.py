@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal
+from fullgraph.rewrites.source import Document
+from fullgraph.rewrites.transforms.boundaries.arguments import OperatorArgument
 
 _ENTRIES = ("forward", "__call__", "__init__")
 _KEPT = ("staticmethod", "torch.no_grad", "torch.inference_mode")
@@ -49,13 +53,44 @@ def _may_stay(site: Site, decorator: cst.Decorator) -> bool:
     return site.document.qualified_name(named) in _KEPT
 
 
-def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
-    """Whether a function ends with a call of a custom operator: `return _scale_op(x)`."""
-    call = m.Call(func=m.Name(m.MatchIfTrue(lambda name: name.endswith("_op"))))
-    last = m.SimpleStatementLine([m.Return(call)])
-    return m.matches(helper.body, m.IndentedBlock([m.ZeroOrMore(), last])) and (
-        ".library.custom_op(" in site.document.text
+def call_of_function(
+    document: Document, helper: cst.FunctionDef, arguments: Sequence[OperatorArgument]
+) -> str | None:
+    """Return the code of a call of `helper` from anywhere in its file: "assign(cost)".
+
+    Static methods are called on their class. None for other methods, and if a parameter without a
+    default is not among the `arguments`.
+    """
+    name, owner, given = (
+        helper.name.value,
+        document.class_around(helper),
+        {one.code for one in arguments},
     )
+    if owner is not None:
+        static = [one for one in helper.decorators if m.matches(one.decorator, _STATIC)]
+        if not static or owner not in document.module.body:
+            return None
+        name = f"{owner.name.value}.{name}"
+    listed, codes, skipped = helper.params, [], False
+    if listed.posonly_params:
+        return None
+    for one in (*listed.params, *listed.kwonly_params):
+        code = one.name.value
+        if code not in given:
+            if one.default is None:
+                return None
+            skipped = True
+        else:
+            by_name = skipped or one in listed.kwonly_params
+            codes.append(f"{code}={code}" if by_name else code)
+    return f"{name}({', '.join(codes)})"
+
+
+def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
+    """Whether a function returns what a custom operator returns: `return _scale_op(x)`."""
+    call = m.Call(func=m.Name(m.MatchIfTrue(lambda name: name.endswith("_op"))))
+    returned = m.findall(helper.body, m.Return(call))
+    return bool(returned) and ".library.custom_op(" in site.document.text
 
 
 def decorate(site: Site, helper: cst.FunctionDef, decorator: str) -> dict[cst.CSTNode, cst.CSTNode]:

@@ -27,16 +27,19 @@ from fullgraph.rewrites.transforms.boundaries.arguments import (
     is_stored,
     names_in,
     parameter_names,
+    without_none,
 )
 from fullgraph.rewrites.transforms.boundaries.fake_kernel import FakeKernel
+from fullgraph.rewrites.transforms.boundaries.helper import call_of_function
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder
 from fullgraph.rewrites.transforms.boundaries.results import OperatorResult, results_of
+from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.outline import insert_after, operator_path, set_apart
 
 _CHANGES = re.compile(r"[^_]_$|^(append|extend|insert|pop|update|clear|backward|add|setdefault)$")
 """Last names of calls that change an object."""
 LINE = 77
-"""Length up to which the results of a fake kernel stay on the line of its `return`."""
+"""Length up to which results, or conditions, stay on one line."""
 _NEW = m.Call(func=m.Attribute(attr=m.Name("clone") | m.Name(m.MatchRegex(r"new_\w+"))))
 """Methods whose result shares no memory with the tensor."""
 _RANDOM = re.compile(r"\brandom\b|\brand(n|int|perm)?\b|\bmultinomial\b|\bbernoulli\b")
@@ -58,33 +61,57 @@ class OperatorEdit:
     """Edit that moves code into a custom operator, with its assumptions."""
 
     replacements: dict[cst.CSTNode, Replacement]
+    call: str
+    """Code of the operator's call: "_f_op(x, self.eps)"."""
     assumes: list[str] = field(default_factory=list)
     dynamic: bool = False
     """Whether a size of a result is unknown until run time."""
+    as_compiled: dict[cst.CSTNode, Replacement] | None = None
+    """The edit by which eager calls the operator; None if `replacements` do so."""
 
 
 def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
-    """Return the edit that moves the body of `helper` into an operator that `helper` calls.
+    """Return the edit by which an operator does what `helper` does.
 
-    Raises NotApplicable if no operator can do what the body does.
+    Compiled code calls an operator that calls `helper`, if that is a function with a name of its
+    own; else the body moves into an operator that `helper` calls. Raises NotApplicable if no
+    operator can do what the body does.
     """
-    document, name = site.document, helper.name.value
-    if not isinstance(helper.body, cst.IndentedBlock):
+    document, name, block = site.document, helper.name.value, helper.body
+    if not isinstance(block, cst.IndentedBlock):
         raise NotApplicable(f"the body of `{name}` stands on its first line")
     if helper.params.star_kwarg or isinstance(helper.params.star_arg, cst.Param):
         raise NotApplicable(f"`{name}` takes any number of arguments")
     given = frozenset(one.value for one in parameter_names(helper))
-    piece = body_of(document, name, helper, helper.body, helper.body, given)
+    piece = body_of(document, name, helper, block, block, given)
     check_effects(document, piece)
     arguments, renamed = arguments_of(site, piece)
     finder = OriginFinder(site, piece, arguments)
     results = results_of(site, piece, arguments, renamed, finder)
     hosts = finder.host_arguments()
-    doc, rest = _split_docstring(helper.body)
-    edit, call = operator_edit(site, piece, rest, arguments, renamed, results, hosts)
-    returned = cst.parse_statement(f"return {call}\n", config=document.module.config_for_parsing)
-    edit.replacements[helper.body] = helper.body.with_changes(body=[*doc, returned])
-    return edit
+    doc, rest = _split_docstring(block)
+    own = None if renamed else call_of_function(document, helper, arguments)
+    never_none: list[str] = []
+    if own is not None:
+        arguments, never_none = without_none(helper, _in_order_of_parameters(helper, arguments))
+    edit = operator_edit(site, piece, rest, arguments, renamed, results, hosts)
+
+    def call_under(*conditions: str) -> cst.IndentedBlock:
+        """Return the body of `helper` with the operator's call before it, or in its place."""
+        test, after = _join_conditions(conditions), [one.deep_clone() for one in rest]
+        text = f"if {test}:\n    return {edit.call}\n" if test else f"return {edit.call}\n"
+        line = cst.parse_statement(text, config=document.module.config_for_parsing)
+        return block.with_changes(body=[*doc, line, *(after if test else ())])
+
+    tests = [f"{name} is not None" for name in never_none]
+    edit.replacements[block] = call_under(*tests)
+    if own is None:
+        return edit
+    line = cst.parse_statement(f"return {own}\n", config=document.module.config_for_parsing)
+    kept = operator_edit(site, piece, rest, arguments, renamed, results, hosts, [line])
+    kept.replacements[block] = call_under(compiling_condition(document), *tests)
+    kept.as_compiled = edit.replacements
+    return kept
 
 
 def operator_edit(
@@ -95,11 +122,13 @@ def operator_edit(
     renamed: Mapping[cst.CSTNode, cst.CSTNode],
     results: Sequence[OperatorResult],
     hosts: Collection[str],
-) -> tuple[OperatorEdit, str]:
-    """Return the edit that defines an operator, and the code of its call: "_f_op(x, self.eps)".
+    body: Sequence[cst.BaseStatement] | None = None,
+) -> OperatorEdit:
+    """Return the edit that defines an operator for `statements`.
 
-    `piece` is the code to move, `statements` are the operator's body, and `renamed` are the edits
-    inside it. `hosts` are the names of the arguments that must be on the CPU.
+    `piece` is the code that they are part of, and `renamed` are the edits inside them. `hosts` are
+    the names of the arguments that must be on the CPU. `body` are the statements of the operator,
+    if it does by a call what `statements` do. Raises NotApplicable.
     """
     document, name = site.document, piece.name
     path = operator_path(document, name)
@@ -112,6 +141,10 @@ def operator_edit(
     depends = any(torch_name(site, one) in DYNAMIC_SHAPE for one in calls)
     ordered = _in_order_of_parameters(piece.function, arguments)
     kernel = FakeKernel(torch, arguments, results, hosts, depends_on_data=depends)
+    if not any(one.is_tensor for one in arguments) and not any(
+        one.seen.is_tensor for one in results
+    ):
+        raise NotApplicable("Inductor runs no operator without tensors")
     kinds = ["int" if one.seen.is_number else f"{torch}.Tensor" for one in results]
     random = any(_RANDOM.search(document.code(one)) for one in statements if one in document.ranges)
     head = _OPERATOR.format(
@@ -132,8 +165,8 @@ def operator_edit(
         results=_join_results(kernel.texts),
     )
     config = document.module.config_for_parsing
-    body = cst.IndentedBlock(list(statements))
-    body = replace_nodes(body, renamed) if renamed else body
+    block = cst.IndentedBlock(list(statements if body is None else body))
+    block = replace_nodes(block, renamed) if renamed else block
     definition = cst.ensure_type(cst.parse_statement(head, config=config), cst.FunctionDef)
     floating = any(is_floating_dtype(dtype) for one in results for dtype in one.seen.dtypes)
     given = ", ".join(
@@ -141,7 +174,7 @@ def operator_edit(
         for one in ordered
     )
     definitions = [
-        set_apart(definition.with_changes(body=body)),
+        set_apart(definition.with_changes(body=block)),
         set_apart(cst.parse_statement(fake_text, config=config)),
     ]
     assumes = [f"`{operator}` reads nothing but tensors and numbers that it is given"]
@@ -149,7 +182,15 @@ def operator_edit(
     if floating:
         assumes.append("no gradient flows through it")
     edits = _insert_before(document, piece.function, definitions)
-    return OperatorEdit(edits, assumes, bool(kernel.unbacked)), f"{operator}({given})"
+    return OperatorEdit(edits, f"{operator}({given})", assumes, bool(kernel.unbacked))
+
+
+def _join_conditions(conditions: Sequence[str]) -> str:
+    """Return conditions joined by `and`, each on a line of its own if one line is too short."""
+    line = " and ".join(conditions)
+    if len(line) <= LINE:
+        return line
+    return "(\n        " + "\n        and ".join(conditions) + "\n    )"
 
 
 def _in_order_of_parameters(

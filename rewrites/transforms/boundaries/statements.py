@@ -98,12 +98,10 @@ def _edit_of_statements(
     returned = cst.parse_statement(f"return {', '.join(values)}\n", config=config)
     first = statements[0].with_changes(leading_lines=())
     rest = [first, *statements[1:], returned]
-    edit, text = operator_edit(
-        site, piece, rest, arguments, renamed, facts, finder.host_arguments()
-    )
+    edit = operator_edit(site, piece, rest, arguments, renamed, facts, finder.host_arguments())
     if edit.dynamic:
         raise NotApplicable("the size of its result depends on data")
-    line = cst.parse_statement(f"{names} = {text}\n", config=config)
+    line = cst.parse_statement(f"{names} = {edit.call}\n", config=config)
     edit.replacements[statements[0]] = line.with_changes(
         leading_lines=statements[0].leading_lines  # type: ignore[attr-defined]
     )

@@ -12,7 +12,11 @@ from fullgraph.compiler.facts import ValueSummary
 from fullgraph.rewrites.analysis import Site, chain_root, walk
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document, dotted_name
-from fullgraph.rewrites.transforms.outline.free_variables import OperatorParameters, names_bound_in
+from fullgraph.rewrites.transforms.outline.free_variables import (
+    OperatorParameter,
+    OperatorParameters,
+    names_bound_in,
+)
 from fullgraph.rewrites.transforms.outline.output_calls import is_output_call
 from fullgraph.rewrites.transforms.outline.parameter_types import observation_of
 
@@ -50,11 +54,10 @@ _RANDOM = re.compile(r"\b(rand\w*|normal|bernoulli|multinomial|manual_seed|dropo
 _CHANGES = re.compile(r"([^_]_|append|extend|insert|pop|update|clear|backward|register_\w+)$")
 """Last names of calls that change an object."""
 _WITHOUT_GRAD_FN = re.compile(
-    r"\.(item|tolist|detach|numpy|size|dim|numel|shape|dtype|device|ndim)\b"
+    r"\.(item|tolist|detach|numpy|size|dim|numel|shape|dtype|device|ndim)\b|^len\("
 )
-"""Attributes whose text shows no `grad_fn`."""
-
-
+"""Expressions whose text shows no `grad_fn`."""
+_ASKS_FOR_GRADIENT = re.compile(r"\b(grad|grad_fn|is_leaf|isinstance|requires_grad|type)\b")
 _REDUCTION = re.compile(r"\.(mean|sum|max|min|std|var|norm)\(\)$")
 """Reductions to a 0-d tensor, which an f-string shows as a number."""
 
@@ -115,6 +118,28 @@ def outlining_assumptions(
     if shown:
         found.append(f"`{shown[0]}` may be shown without its `grad_fn=`")
     return found
+
+
+def detachable(
+    site: Site, statements: Sequence[cst.CSTNode], parameters: OperatorParameters
+) -> list[OperatorParameter]:
+    """Return the floating-point tensors whose gradient the statements neither show nor ask for.
+
+    A detached tensor may go into a custom operator under `torch.func.grad`, too.
+    """
+    if any(_ASKS_FOR_GRADIENT.search(site.document.code(one)) for one in statements):
+        return []
+    shown = [code for one in statements for code in map(site.document.code, _shown_in(site, one))]
+    text = " ".join(code for code in shown if not _WITHOUT_GRAD_FN.search(code))
+    return [
+        one
+        for one in parameters.parameters
+        if one.form.annotation == "torch.Tensor"
+        and one.seen is not None
+        and any(tensor.is_float for tensor in one.seen.tensors)
+        and not re.search(rf"(?<![\w.]){re.escape(one.code)}\b", text)
+        and not one.code.endswith("()")
+    ]
 
 
 def is_exception_caught(document: Document, statement: cst.CSTNode) -> bool:
@@ -215,20 +240,25 @@ def _is_input(site: Site, root: cst.Name, parameters: OperatorParameters) -> boo
 
 def _expressions_showing_grad(site: Site, statement: cst.CSTNode) -> Iterator[str]:
     """Yield the source of each expression that is formatted or printed and may show `grad_fn`."""
+    for shown in _shown_in(site, statement):
+        code = site.document.code(shown)
+        if not _WITHOUT_GRAD_FN.search(code) and _shows_gradient(site, statement, shown):
+            yield code
+
+
+def _shown_in(site: Site, statement: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield each expression that a statement formats or prints, but for formatted numbers."""
     for node in _nodes_in(statement):
         shown = None
         if isinstance(node, cst.FormattedStringExpression):
-            shown = None if node.format_spec else node.expression
+            number = node.format_spec or _REDUCTION.search(site.document.code(node.expression))
+            shown = None if number else node.expression
         elif isinstance(node, cst.Arg) and _converts_to_text(site, site.document.parent(node)):
             shown = node.value
         elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
             shown = node.right
-        if shown is None or isinstance(shown, cst.FormattedString):
-            continue
-        code = site.document.code(shown)
-        if _WITHOUT_GRAD_FN.search(code) or not _shows_gradient(site, statement, shown):
-            continue
-        yield code
+        if shown is not None and not isinstance(shown, cst.FormattedString):
+            yield shown
 
 
 def _converts_to_text(site: Site, call: cst.CSTNode) -> bool:
@@ -247,8 +277,6 @@ def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression
     """
     seen = observation_of(site, statement, node)
     formatted = isinstance(site.document.parent(node), cst.FormattedStringExpression)
-    if formatted and seen is None and _REDUCTION.search(site.document.code(node)):
-        return False
     if seen is None:
         parts = [one for one in walk(node) if isinstance(one, cst.Name | cst.Attribute)]
         facts = [observation_of(site, statement, one) for one in parts]

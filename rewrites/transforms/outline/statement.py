@@ -13,6 +13,7 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.outline.differences import (
     changes_object_before,
+    detachable,
     find_call_refusal,
     find_outlining_refusal,
     is_exception_caught,
@@ -92,7 +93,10 @@ def outline_statement(
         if isinstance(one, cst.SimpleStatementLine | cst.If) and kind.accepts(site, one)
     }
     name = kind.name_operator(document, statement, alike)
-    arguments = ", ".join(one.code for one in parameters.parameters)
+    detached = detachable(site, moved, parameters)
+    arguments = ", ".join(
+        f"{one.code}.detach()" if one in detached else one.code for one in parameters.parameters
+    )
     call = cst.parse_statement(f"{name}({arguments})", config=document.module.config_for_parsing)
     assert isinstance(call, cst.SimpleStatementLine)
     call = call.with_changes(leading_lines=moved[0].leading_lines)

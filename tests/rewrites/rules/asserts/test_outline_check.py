@@ -31,6 +31,25 @@ def test_left_alone(body, reason):
     assert any(reason in one for one in refusals), refusals
 
 
+@pytest.mark.parametrize(
+    ("body", "argument"),
+    [
+        ("if x.isnan().any():\n        raise ValueError(f'{x.max()} of {len(x)}')", "x.detach()"),
+        ("if x.isnan().any():\n        raise ValueError(x)", "x"),
+        ("if x.isnan().any() and x.requires_grad:\n        raise ValueError", "x"),
+    ],
+)
+def test_the_check_runs_under_a_function_transform(body, argument):
+    source = f"{HEAD}def f(x):\n    {body}\n    return (x * x).sum()\n"
+    text, _, _ = offered(source, "x.isnan().any()", BRANCH, torch.ones(3), rule="FG101")
+    assert f"    _check_x({argument})\n" in text
+    if "detach" in argument:
+        new = torch.func.grad(imported(text).f)
+        assert torch.equal(new(torch.ones(3)), 2 * torch.ones(3))
+        with pytest.raises(ValueError, match="nan of 2"):
+            new(NAN)
+
+
 def test_what_it_raises_is_handled_by_a_caller():
     source = (
         f"{HEAD}def checked(x):\n    if x.isnan().any():\n        raise ValueError\n"
@@ -144,7 +163,7 @@ def test_a_number_that_only_the_check_reads_is_computed_in_the_operator():
         "def _check_bad(x: torch.Tensor, eps: float, most: int) -> None:\n"
         "    bad = int((x.isnan() | (x < eps)).sum())\n    if bad > most:\n"
     ) in outcome.source
-    assert "    # not too many\n    _check_bad(x, eps, most)\n    return" in outcome.source
+    assert "    # not too many\n    _check_bad(x.detach(), eps, most)\n    return" in outcome.source
     assert outcome.rules == ["FG101"] and outcome.applicability == [Applicability.SAFE]
     outcome.check(exact=True)
     with pytest.raises(ValueError, match="4 of 3"):

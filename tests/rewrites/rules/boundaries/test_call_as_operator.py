@@ -233,6 +233,52 @@ def test_gradients_are_cut_only_where_the_code_cuts_them():
     assert "_a_of_f_op(x, y.detach())" in rewritten(source, X, X.clone()).source
 
 
+def test_eager_code_runs_the_function_with_any_arguments():
+    source = (
+        f"{HEAD}def ranks(x, scale: torch.Tensor | None, first=0, *, count=None):\n"
+        "    order = sorted(range(first, count or len(x)), key=x.tolist().__getitem__)\n"
+        "    found = x[torch.tensor(order)]\n"
+        "    return found if scale is None else found * scale\n\n\n"
+        "def f(x, scale):\n    return ranks(x[:, 0], scale, count=2) * 2\n"
+    )
+    scale = torch.tensor([1.0, 3.0])
+    outcome = rewritten(source, X, scale)
+    assert outcome.rules == ["FG904"], outcome.refusals
+    assert (
+        "def _ranks_op(x: torch.Tensor, scale: torch.Tensor, first: int, count: int)"
+        " -> torch.Tensor:\n    return ranks(x, scale, first, count=count)\n"
+    ) in outcome.source
+    assert (
+        "    if torch.compiler.is_compiling() and scale is not None and count is not None:\n"
+        "        return _ranks_op(x, scale, first, count)\n"
+    ) in outcome.source
+    outcome.check((X * 5, scale), exact=True)
+    new, wanted = imported(outcome.source).ranks, X[0].sort().values
+    assert torch.equal(new(X[0], None), wanted)
+    needs = X[0].clone().requires_grad_()
+    new(needs, None).sum().backward()
+    assert torch.equal(needs.grad, torch.ones(3))
+
+
+def test_static_methods_and_unused_parameters_stay_in_eager():
+    body = "order = [max(range(3), key=row.__getitem__) for row in x.tolist()]\n"
+    source = module(f"{body}        return torch.tensor(order)")
+    static = source.replace("    def best(self, x)", "    @staticmethod\n    def best(x)")
+    assert "    return Model.best(x)\n" in rewritten(static, X).source
+    function = f"{HEAD}def best(unused, x):\n    {body}    return torch.tensor(order)\n\n\n"
+    call = CALLS.replace("best(x)", "best(0, x)")
+    for other in (source, f"{function.replace('        return', '    return')}{call}"):
+        assert "is_compiling" not in rewritten(other, X).source
+
+
+def test_an_operator_without_tensors_is_refused():
+    source = (
+        f"{HEAD}def pick(sizes):\n    return sizes[int(torch.rand(()).item() * len(sizes))]\n\n\n"
+        "def f(x):\n    return x * pick([1, 2, 3])\n"
+    )
+    assert "Inductor runs no operator without tensors" in refusals(source)
+
+
 def test_statements_of_forward():
     source = (
         f"{HEAD}def f(x):\n    h = x * 2\n    # smooth\n    y = np.unwrap(h.numpy(), axis=0)\n"
