@@ -13,10 +13,29 @@ After:
 
     for k in range(len(self.experts)):
         chosen = top == k
+        if not (torch.compiler.is_compiling() or chosen.any()):
+            continue
         y[chosen] = self.experts[k](x[chosen])
+
+Eager code still skips the layers of an index that does not occur. A loop that calls no layer and
+multiplies no matrices gets no such line.
 
 A loop over `(counts > 0).nonzero()` likewise, also where the index is `k[0]` or `k.item()`, and
 where a name is made of it: `self.experts[f"expert_{k[0]}"]`.
+
+Before:
+
+    hit = (counts > 0).nonzero()
+    for k in hit:
+        y = y + share[k] * self.experts[k](x)
+
+After:
+
+    hit = counts > 0
+    for k in range(len(self.experts)):
+        if not (torch.compiler.is_compiling() or hit[k]):
+            continue
+        y = y + share[k] * self.experts[k](x)
 
 What such a loop over `unique()` adds up is masked, because an average over no element is NaN:
 
@@ -36,16 +55,17 @@ A variable with a row for each class says how many there are, too; the rows of a
 as they are: `means[c] = x[labels == c].mean(0)`.
 
 Unsafe: it assumes that an iteration for an index that does not occur changes nothing, or that every
-element is an index; the additional iterations cost time.
+element is an index; the additional iterations cost compiled code time.
 
 Refuses: loops in which the index goes elsewhere than into subscripts and comparisons, those that
-neither compare nor index a tensor with it, and those in which no list of modules, no parameter and
-no mask says how many indices there are.
+neither compare nor index a tensor with it, those after which it is read, and those in which no list
+of modules, no parameter and no mask says how many indices there are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
@@ -55,12 +75,20 @@ from fullgraph.rewrites.analysis import (
     Site,
     find_definitions,
     is_tensor,
+    live_in,
     names_bound_before,
     names_read,
+    statements_after,
 )
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement, build_expression, dotted_name
-from fullgraph.rewrites.transforms.branches.absent_iterations import mask_absent
+from fullgraph.rewrites.source import Replacement, build_expression, dotted_name, replace_nodes
+from fullgraph.rewrites.transforms.branches.absent_iterations import (
+    NamedTensor,
+    insert_guard,
+    mask_absent,
+    name_tensor,
+)
+from fullgraph.rewrites.transforms.branches.shortcut import is_work, skip_unless
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 
 _SAME = ("tolist", "flatten", "ravel", "view", "reshape", "squeeze", "unbind", "cpu")
@@ -79,38 +107,124 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if known is None or found is None or not isinstance(found[0].target, cst.Name):
         return None
     loop, line = found
-    index = _IndexUses(site, known)
-    if not index.follow(cst.ensure_type(loop.target, cst.Name)):
+    index, name = _IndexUses(site, known), cst.ensure_type(loop.target, cst.Name)
+    if not index.follow(name):
         return Refusal(f"`{index.elsewhere}` takes the index itself")
     if not index.selects:
         return Refusal("an iteration does something also for an index that does not occur")
-    seen = site.observed(nonzero[0]) if nonzero is not None else None
-    count = index.modules or index.table
-    tensor = _elements(site, call) if nonzero is None else None
-    if count is None and nonzero is not None and seen is not None and seen.dims == {1}:
-        rows = index.rows_before(loop)
-        count = rows if rows and _has_element_per_row(site, nonzero[0], rows) else nonzero[0]
-    if count is None and nonzero is None:
-        count = index.rows_before(loop)
-    if count is None:
-        return Refusal("nothing says how many indices there are")
-    limit = build_expression("range(len({all}))", all=count.deep_clone())
-    edits: dict[cst.CSTNode, Replacement] = {loop.iter: limit, **index.edits}
-    if line is not None:
-        edits[line] = cst.RemoveFromParent()
-    text = site.document.code(call)
-    assumes = {f"an iteration for an index that `{text}` lacks changes nothing": None}
-    if tensor is not None and not index.edits and (masked := mask_absent(site, loop, tensor)):
-        edits[loop], assumes = masked[0].with_changes(iter=edits.pop(loop.iter)), masked[1]
-        where, within = site.document.code(tensor), site.document.code(count)
-        assumes[f"every element of `{where}` is an index of `{within}`"] = None
-    return Rewrite(
-        edits,
-        "A loop over all indices has a fixed number of iterations.",
-        Applicability.UNSAFE,
-        tuple(assumes),
-        ("torch",),
-    )
+    if name.value in live_in(statements_after(site.document, loop)):
+        return Refusal(f"`{name.value}` is read after the loop")
+    tensor = nonzero[0] if nonzero is not None else _elements(site, call)
+    return _LoopOverAll(site, loop, line, index, tensor, nonzero is not None).rewrite()
+
+
+@dataclass(frozen=True)
+class _LoopOverAll:
+    """Rewrite of a loop over the indices that occur."""
+
+    site: Site
+    loop: cst.For
+    line: cst.SimpleStatementLine | None
+    """The statement that names the indices; None if the loop's header has their call."""
+    index: _IndexUses
+    tensor: cst.BaseExpression | None
+    """The mask or counts, or else the tensor with the indices as elements; None if not known."""
+    is_mask: bool
+
+    def rewrite(self) -> Rewrite | Refusal:
+        skips = self._skips_work()
+        named = None
+        if skips and self.tensor is not None:
+            named = name_tensor(self.site, self.loop, self.line, self.tensor)
+        count = self._count(named)
+        if count is None:
+            return Refusal("nothing says how many indices there are")
+        text = self.site.document.code(self.site.node)
+        assumes = {f"an iteration for an index that `{text}` lacks changes nothing": None}
+        edits: dict[cst.CSTNode, Replacement] = {
+            self.loop.iter: build_expression("range(len({all}))", all=count.deep_clone()),
+            **self.index.edits,
+        }
+        if masked := self._masked(skips):
+            new = masked[0].with_changes(iter=edits[self.loop.iter])
+            edits, assumes = self._place(None, {self.loop: new}), masked[1]
+            where, within = map(self.site.document.code, (self.tensor or count, count))
+            assumes[f"every element of `{where}` is an index of `{within}`"] = None
+        elif named is not None:
+            edits = self._place(named.assignment, self._skip_in_eager(named, edits))
+        else:
+            edits, skips = self._place(None, edits), False
+        return Rewrite(
+            edits,
+            "A loop over all indices has a fixed number of iterations"
+            + ("; eager code still skips those without an element." if skips else "."),
+            Applicability.UNSAFE,
+            tuple(assumes),
+            ("torch",),
+            has_shortcut=skips,
+        )
+
+    @cached_property
+    def _is_flat(self) -> bool:
+        """Whether the tensor is a mask with one dimension."""
+        seen = self.site.observed(self.tensor) if self.tensor is not None else None
+        return self.is_mask and seen is not None and seen.dims == {1}
+
+    def _skips_work(self) -> bool:
+        """Return whether eager code would do work for the indices that do not occur."""
+        works = self.index.modules is not None or is_work(self.site, [self.loop.body])
+        block = isinstance(self.loop.body, cst.IndentedBlock)
+        return block and works and (self._is_flat or not self.is_mask)
+
+    def _count(self, named: NamedTensor | None) -> cst.BaseExpression | None:
+        """Return an expression with an element for each index; None if there is none."""
+        if count := self.index.modules or self.index.table:
+            return count
+        rows = self.index.rows_before(self.loop)
+        if not self.is_mask:
+            return rows
+        if not self._is_flat or self.tensor is None:
+            return None
+        if named is not None:
+            return named.value
+        by_row = rows is not None and _has_element_per_row(self.site, self.tensor, rows)
+        return rows if by_row else self.tensor
+
+    def _masked(self, skips: bool) -> tuple[cst.For, dict[str, None]] | None:
+        """Return the loop with what it adds up masked, and what that assumes; None if it cannot."""
+        if self.is_mask or self.tensor is None or self.index.edits:
+            return None
+        return mask_absent(self.site, self.loop, self.tensor, skips)
+
+    def _skip_in_eager(
+        self, named: NamedTensor, edits: dict[cst.CSTNode, Replacement]
+    ) -> dict[cst.CSTNode, Replacement]:
+        """Return the edits of the loop, by which eager code skips an index that does not occur."""
+        document, k = self.site.document, cst.ensure_type(self.loop.target, cst.Name).value
+        if self.is_mask:
+            test = build_expression(f"{{t}}[{k}]", t=named.value)
+            return insert_guard(self.loop, skip_unless(document, test), edits)
+        equal = build_expression(f"{{t}} == {k}", t=named.value)
+        after = live_in(statements_after(document, self.loop))
+        match self.loop.body.body[0]:
+            case cst.SimpleStatementLine(
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(mask))], value=made)]
+            ) if made.deep_equals(equal) and mask not in after:
+                guard = skip_unless(document, build_expression(f"{mask}.any()"))
+                return insert_guard(self.loop, guard, edits, last=True)
+        test = build_expression("({equal}).any()", equal=equal)
+        return insert_guard(self.loop, skip_unless(document, test), edits)
+
+    def _place(
+        self, assignment: cst.SimpleStatementLine | None, edits: dict[cst.CSTNode, Replacement]
+    ) -> dict[cst.CSTNode, Replacement]:
+        """Return the edits of the loop with `assignment` before it, and no name for the indices."""
+        if self.line is not None:
+            return {**edits, self.line: assignment or cst.RemoveFromParent()}
+        if assignment is None:
+            return edits
+        loop = replace_nodes(self.loop, edits).with_changes(leading_lines=())
+        return {self.loop: cst.FlattenSentinel([assignment, loop])}
 
 
 def _has_element_per_row(site: Site, mask: cst.BaseExpression, rows: cst.Name) -> bool:
@@ -137,7 +251,7 @@ def _elements(site: Site, call: cst.Call) -> cst.BaseExpression | None:
 
 def _find_loop(
     site: Site, known: Definitions, call: cst.Call
-) -> tuple[cst.For, cst.CSTNode | None] | None:
+) -> tuple[cst.For, cst.SimpleStatementLine | None] | None:
     """Return the `for` loop over the indices from `call`, and the statement that names them.
 
     The statement is `indices = call`; None if `call` is in the loop's header itself. The whole
@@ -146,13 +260,15 @@ def _find_loop(
     document = site.document
     node = _outermost(site, call)
     parent = document.parent(node)
-    line: cst.CSTNode | None = None
+    line: cst.SimpleStatementLine | None = None
     if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
         uses = known.uses(parent.targets[0].target)
-        line = document.statement(parent)
-        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-        if len(uses) != 1 or not alone:
+        statement = document.statement(parent)
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
             return None
+        if len(uses) != 1 or len(known.reaching[uses[0]]) > 1:
+            return None
+        line = statement
         node = _outermost(site, uses[0])
         parent = document.parent(node)
     if not isinstance(parent, cst.For) or parent.iter is not node or parent.orelse is not None:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import libcst as cst
 
-from fullgraph.rewrites.analysis import NotApplicable, Site, names_read, operation_of, walk
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    names_bound,
+    names_mutated,
+    names_read,
+    operation_of,
+    statements_after,
+    walk,
+)
 from fullgraph.rewrites.source import (
     Replacement,
     build_expression,
     build_statement,
+    dotted_name,
     replace_nodes,
 )
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines
+from fullgraph.rewrites.transforms.branches.shortcut import CONTINUE, leave_in_eager
 
 
 def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str], index: str) -> bool:
@@ -38,12 +52,13 @@ def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str], index: s
 
 
 def mask_absent(
-    site: Site, loop: cst.For, tensor: cst.BaseExpression
+    site: Site, loop: cst.For, tensor: cst.BaseExpression, skips: bool
 ) -> tuple[cst.For, dict[str, None]] | None:
     """Return the loop with iterations that change nothing for an index that `tensor` lacks.
 
-    Also returns the assumptions. None if no value is carried to the next iteration, except by a
-    `torch.where` that keeps it, or if a line cannot be masked.
+    With `skips`, eager code leaves them out. Also returns the assumptions. None if no value is
+    carried to the next iteration, except by a `torch.where` that keeps it, or if a line cannot be
+    masked.
     """
     name = cst.ensure_type(loop.target, cst.Name).value
     absent = site.document.unused_local(site.node, "absent")
@@ -67,4 +82,56 @@ def mask_absent(
     bare = {n: cst.Name(name) for n in walk(masked) if any(one.deep_equals(n) for one in guarded)}
     masked = replace_nodes(masked, bare)
     body = cst.ensure_type(masked.body, cst.IndentedBlock)
-    return masked.with_changes(body=body.with_changes(body=[flag, *body.body])), lines.assumes
+    new = [flag, leave_in_eager(site.document, cst.Name(absent), CONTINUE)] if skips else [flag]
+    return masked.with_changes(body=body.with_changes(body=[*new, *body.body])), lines.assumes
+
+
+@dataclass(frozen=True)
+class NamedTensor:
+    """Tensor that says which indices occur, as an expression that each iteration can read."""
+
+    value: cst.BaseExpression
+    """A name, or an attribute path."""
+    assignment: cst.SimpleStatementLine | None = None
+    """The assignment of the name; None if the tensor has the name already."""
+
+
+def name_tensor(
+    site: Site, loop: cst.For, line: cst.SimpleStatementLine | None, tensor: cst.BaseExpression
+) -> NamedTensor | None:
+    """Return `tensor`, which decides the indices of a loop, with a name; None if it may be updated.
+
+    `line` is the assignment of the indices; None if they are computed in the loop's header.
+    """
+    after = [loop.body] if line is None else statements_after(site.document, line)
+    if names_read(tensor) & {*names_mutated(*after)}:
+        return None
+    path = dotted_name(tensor)
+    if path and path not in names_bound(*after):
+        return NamedTensor(tensor)
+    match line:
+        case cst.SimpleStatementLine(body=[cst.Assign(targets=[cst.AssignTarget(cst.Name(name))])]):
+            assignment = line
+        case _:
+            name = site.document.unused_local(site.node, "hit", "occurs")
+            assignment = cst.SimpleStatementLine([], loop.leading_lines)
+    bare = tensor.with_changes(lpar=(), rpar=())
+    assign = cst.Assign([cst.AssignTarget(cst.Name(name))], bare)
+    return NamedTensor(cst.Name(name), assignment.with_changes(body=[assign]))
+
+
+def insert_guard(
+    loop: cst.For, guard: cst.If, edits: Mapping[cst.CSTNode, Replacement], last: bool = False
+) -> dict[cst.CSTNode, Replacement]:
+    """Return `edits` of a loop, which then also put `guard` before its first statement.
+
+    With `last`, the guard comes after that statement.
+    """
+    first = loop.body.body[0]
+    if first in edits:
+        return {**edits, first: guard}  # an edit of the whole statement removes it
+    inside = {*walk(first)}
+    edited = replace_nodes(first, edits)
+    lines = [edited, guard] if last else [guard, edited]
+    kept = {node: new for node, new in edits.items() if node not in inside}
+    return {**kept, first: cst.FlattenSentinel(lines)}

@@ -6,10 +6,20 @@ from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import LAYERS_WITHOUT_PARAMETERS, Site, class_of, walk
+from fullgraph.rewrites.analysis import (
+    LAYERS_WITHOUT_PARAMETERS,
+    Site,
+    class_of,
+    torch_name,
+    walk,
+    word_set,
+)
 from fullgraph.rewrites.source import Document, build_expression
 from fullgraph.rewrites.transforms.branches.branches import Branches
 from fullgraph.rewrites.transforms.eager_only import compiling_condition, eager_and
+
+_PRODUCTS = word_set("addmm baddbmm bilinear bmm einsum linear matmul mm")
+CONTINUE = cst.IndentedBlock([cst.SimpleStatementLine([cst.Continue()])])
 
 
 def is_work(site: Site, statements: Iterable[cst.CSTNode]) -> bool:
@@ -21,6 +31,8 @@ def is_work(site: Site, statements: Iterable[cst.CSTNode]) -> bool:
         elif isinstance(node, cst.Call):
             kind = class_of(site, node.func).rpartition(".")[2]
             if kind and kind not in LAYERS_WITHOUT_PARAMETERS:
+                return True
+            if torch_name(site, node) in _PRODUCTS:
                 return True
     return False
 
@@ -59,3 +71,9 @@ def work_in_eager(
 def leave_in_eager(document: Document, test: cst.BaseExpression, body: cst.BaseSuite) -> cst.If:
     """Return `if not torch.compiler.is_compiling() and test:` with `body`, which leaves early."""
     return cst.If(eager_and(document, test), body)
+
+
+def skip_unless(document: Document, test: cst.BaseExpression) -> cst.If:
+    """Return `if not (torch.compiler.is_compiling() or test): continue`."""
+    guard = build_expression(f"not ({compiling_condition(document)} or {{t}})", t=test)
+    return cst.If(guard, CONTINUE)

@@ -1,8 +1,9 @@
 import pytest
 import torch
+from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import imported, offered, rewritten
 
 pytestmark = pytest.mark.compiles
 
@@ -28,41 +29,91 @@ BODY = """
             y = torch.where(rows[:, None], self.experts[k](x), y)"""
 
 
+SKIP = """
+            if not (torch.compiler.is_compiling() or HIT):
+                continue"""
+END = "\n        used = y"
+
+
 @pytest.mark.parametrize(
-    ("loop", "after"),
+    ("loop", "after", "hit"),
     [
         (
             "for k in used.nonzero():" + BODY,
-            "for k in range(len(self.experts)):" + BODY.replace(".squeeze(0)", ""),
+            "for k in range(len(self.experts)):" + SKIP + BODY.replace(".squeeze(0)", ""),
+            "used[k]",
         ),
         (
-            "found = torch.where(used > 0)[0]\n        for k in found.tolist():" + BODY,
-            "for k in range(len(self.experts)):" + BODY,
+            "found = torch.where(used > 0)[0]  # some\n        for k in found.tolist():" + BODY,
+            "found = used > 0  # some\n        for k in range(len(self.experts)):" + SKIP + BODY,
+            "found[k]",
+        ),
+        (
+            "found = used.nonzero()\n        for k in found:\n            # all" + BODY + END,
+            "found = used\n        for k in range(len(self.experts)):"
+            + SKIP
+            + "\n            # all"
+            + BODY.replace(".squeeze(0)", "")
+            + END,
+            "found[k]",
         ),
         (
             "for k in used.nonzero():\n            k = k[0]\n            y = y + hit[:, k, None]",
             "for k in range(len(used)):\n            y = y + hit[:, k, None]",
+            "",
         ),
         (
-            "rows = hit.T\n        for k in torch.greater(rows.sum(1), 0).nonzero():\n"
+            "rows = hit.T\n        # used\n"
+            "        for k in torch.greater(rows.sum(1), 0).nonzero():\n"
             "            one = rows[k].squeeze(0)[:, None]\n"
             '            y = y + self.get_submodule(f"experts.{k[0]}")(x) * one',
-            "rows = hit.T\n        for k in range(len(rows)):\n"
-            "            one = rows[k][:, None]\n"
+            "rows = hit.T\n        # used\n"
+            "        occurs = torch.greater(rows.sum(1), 0)\n        for k in range(len(occurs)):"
+            + SKIP
+            + "\n            one = rows[k][:, None]\n"
             '            y = y + self.get_submodule(f"experts.{k}")(x) * one',
+            "occurs[k]",
+        ),
+        (
+            "top = hit.int().argmax(1)\n        for k in top.unique():\n"
+            "            y = torch.where((top == k)[:, None], self.experts[k](x), y)",
+            "top = hit.int().argmax(1)\n        for k in range(len(self.experts)):"
+            + SKIP
+            + "\n            y = torch.where((top == k)[:, None], self.experts[k](x), y)",
+            "(top == k).any()",
         ),
     ],
 )
-def test_fixed(loop, after):
+def test_fixed(loop, after, hit):
     outcome = rewritten(MIXTURE.replace("LOOP", loop), X)
-    assert outcome.source == MIXTURE.replace("LOOP", after)
+    assert outcome.source == MIXTURE.replace("LOOP", after.replace("HIT", hit))
     assert outcome.applicability == [Applicability.UNSAFE]
-    outcome.check((X * 0,), (-X,), zero_is_none=True)
+    outcome.check((X * 0,), (-X,))
+
+
+def test_eager_code_runs_no_layer_of_an_index_that_does_not_occur():
+    outcome = rewritten(MIXTURE.replace("LOOP", "for k in used.nonzero():" + BODY), X)
+    model = imported(outcome.source).Model()
+    calls = []
+    for expert in model.experts:
+        expert.register_forward_hook(lambda expert, *_: calls.append(expert))
+    with torch.no_grad():
+        model.gate.bias[:] = torch.tensor([100.0, 0.0, -100.0])
+    expected = model(X)
+    assert calls == [model.experts[0]]
+    expected.sum().backward()
+    assert [one.weight.grad is None for one in model.experts] == [False, True, True]
+    assert_close(torch.compile(model, backend="eager", fullgraph=True)(X), expected)
+    assert len(calls) == 4, "compiled code computes all"
 
 
 @pytest.mark.parametrize(
     ("loop", "reason"),
     [
+        (
+            "for k in used.nonzero():" + BODY + "\n        y = y + hit[:, k]",
+            "`k` is read after the loop",
+        ),
         ("for k in used.nonzero():\n            y = y + k", "`y + k` takes the index itself"),
         (
             "for k in used.nonzero():\n            k = k[0]\n            y = y + len(f'{k=}')",
@@ -150,3 +201,51 @@ def test_a_table_that_happens_to_be_as_long_says_nothing():
     )
     outcome = rewritten(MIXTURE.replace("LOOP", loop), X[:3])
     assert "for k in range(len(used)):" in outcome.source, outcome.refusals
+
+
+TABLE = """import torch
+import torch.nn.functional as F
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.experts = torch.nn.Parameter(torch.ones(3, 4, 4))
+
+    def forward(self, x, top):
+        y = torch.zeros_like(x)
+"""
+
+
+def test_eager_code_leaves_out_products_with_a_row_of_a_table():
+    source = f"""{TABLE}
+        mask = F.one_hot(top, 3).T
+        hit = (mask.sum(-1) > 0).nonzero().flatten()
+        for k in hit.tolist():
+            y = y + F.linear(x, self.experts[k]) * mask[k][:, None]
+        return y
+"""
+    outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
+    new = """        hit = mask.sum(-1) > 0
+        for k in range(len(self.experts)):
+            if not (torch.compiler.is_compiling() or hit[k]):
+                continue
+            y = y + F.linear("""
+    assert new in outcome.source
+    outcome.check((X, torch.tensor([1] * 6)))
+
+
+def test_eager_code_leaves_out_an_absent_class_of_what_is_added_up():
+    source = f"""{TABLE}
+        for k in top.unique():
+            share = (top == k).float()[:, None]
+            y = y + (share * (x @ self.experts[k])).sum(0) / share.sum()
+        return y
+"""
+    outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
+    new = """            absent = (top != k).all()
+            if not torch.compiler.is_compiling() and absent:
+                continue
+            share = ("""
+    assert new in outcome.source, outcome.refusals
+    outcome.check((X, torch.tensor([1] * 6)))
