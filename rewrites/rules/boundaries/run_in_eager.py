@@ -19,8 +19,9 @@ After:
 Always unsafe: one break stays at each call, so `fullgraph=True` goes on failing, and nothing in the
 helper is compiled.
 
-Refuses: helpers that hold one cause only, code in `forward` itself, nested functions, generators
-and functions with decorators other than `staticmethod`, `torch.no_grad` and
+Refuses: helpers that hold one cause only, those that return before the first cause under a
+condition that needs no tensor (`if p == 0: return x`), code in `forward` itself, nested functions,
+generators and functions with decorators other than `staticmethod`, `torch.no_grad` and
 `torch.inference_mode`.
 """
 
@@ -31,7 +32,7 @@ import libcst as cst
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.boundaries import decorate, find_helper
+from fullgraph.rewrites.transforms.boundaries import decorate, find_early_exit, find_helper
 
 _NOT = frozenset(
     {
@@ -57,6 +58,14 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     ]
     if len(inside) < 2:
         return Refusal(f"it is the only cause in `{name}`, and a boundary breaks the graph as well")
+    first = min(inside, key=lambda place: place.line)
+    if (early := find_early_exit(site, helper, first)) is not None:
+        return Refusal(
+            f"`{name}` leaves early under `{site.document.code(early)}` without a break, and as a "
+            "boundary it would always break: move what follows to a function of its own, and "
+            "disable that",
+            advises=True,
+        )
     return Rewrite(
         decorate(site, helper, "torch.compiler.disable"),
         f"`{name}` runs in eager: one break at its call instead of {len(inside)} causes inside it.",

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Site
+from fullgraph.compiler.events import Position
+from fullgraph.rewrites.analysis import Site, split_statements
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.boundaries.arguments import OperatorArgument
+from fullgraph.rewrites.transforms.outline import condition_needs_values
 
 _ENTRIES = ("forward", "__call__", "__init__")
 _KEPT = ("staticmethod", "torch.no_grad", "torch.inference_mode")
@@ -53,6 +55,25 @@ def _may_stay(site: Site, decorator: cst.Decorator) -> bool:
     return site.document.qualified_name(named) in _KEPT
 
 
+def find_early_exit(
+    site: Site, helper: cst.FunctionDef, cause: Position
+) -> cst.BaseExpression | None:
+    """Return the condition under which `helper` returns before `cause`; None if there is none.
+
+    Conditions that need the values of a tensor are left out.
+    """
+    for statement in split_statements(helper.body):
+        end = site.document.position(statement).end_line
+        if end is None or end >= cause.line:
+            return None
+        node: cst.CSTNode | None = statement
+        while isinstance(node, cst.If) and not condition_needs_values(site, node.test):
+            if any(isinstance(one, cst.Return) for one in split_statements(node.body)):
+                return node.test
+            node = node.orelse
+    return None
+
+
 def call_of_function(
     document: Document, helper: cst.FunctionDef, arguments: Sequence[OperatorArgument]
 ) -> str | None:
@@ -61,11 +82,8 @@ def call_of_function(
     Static methods are called on their class. None for other methods, and if a parameter without a
     default is not among the `arguments`.
     """
-    name, owner, given = (
-        helper.name.value,
-        document.class_around(helper),
-        {one.code for one in arguments},
-    )
+    name, owner = helper.name.value, document.class_around(helper)
+    given = {one.code for one in arguments}
     if owner is not None:
         static = [one for one in helper.decorators if m.matches(one.decorator, _STATIC)]
         if not static or owner not in document.module.body:

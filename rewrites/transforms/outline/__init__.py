@@ -25,6 +25,7 @@ from fullgraph.rewrites.transforms.outline.parameter_types import (
     strip_item,
 )
 from fullgraph.rewrites.transforms.outline.statement import (
+    condition_needs_values,
     find_outlined_statement,
     find_statement_after,
     outline_statement,
@@ -42,6 +43,7 @@ __all__ = [
     "Statement",
     "TensorCheck",
     "call_of",
+    "condition_needs_values",
     "find_outlined_statement",
     "find_outlining_refusal",
     "find_statement_after",

@@ -183,15 +183,15 @@ def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None
 
 def _needs_tensor_values(site: Site, statement: cst.If) -> bool:
     """Whether a condition of an `if` chain needs the values of a tensor."""
-    return any(_condition_needs_values(site, test) for test in _conditions_of(statement))
+    return any(condition_needs_values(site, test) for test in _conditions_of(statement))
 
 
-def _condition_needs_values(site: Site, test: cst.BaseExpression) -> bool:
+def condition_needs_values(site: Site, test: cst.BaseExpression) -> bool:
     """Whether a condition reads values of tensors, not only metadata."""
     if isinstance(test, cst.BooleanOperation):
-        return _condition_needs_values(site, test.left) or _condition_needs_values(site, test.right)
+        return condition_needs_values(site, test.left) or condition_needs_values(site, test.right)
     if isinstance(test, cst.UnaryOperation):
-        return _condition_needs_values(site, test.expression)
+        return condition_needs_values(site, test.expression)
     if site.is_tensor(test):
         return True
     calls = [cst.ensure_type(one, cst.Call) for one in m.findall(test, m.Call())]

@@ -32,6 +32,34 @@ def test_one_cause_is_left_alone():
     assert "only cause in `total`" in fixes.unfixed[0].reason
 
 
+def test_a_configuration_without_a_break_keeps_its_graph():
+    more = 'seen["first"] = x[0].item() if x[0] > 0 else 2.0'
+    early = "    if x.sum().item() > 0"
+    leave = "    if len(seen) > 3 or not x.requires_grad and seen:\n        return seen\n"
+    source = SOURCE.format(more=more).replace(early, leave + early, 1)
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])
+    assert not fixes.suggestions
+    reason = fixes.unfixed[0].reason
+    assert "`total` leaves early under `len(seen) > 3 or not" in reason
+    assert "move what follows to a function of its own, and disable that" in reason
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "    if len(seen) > 3:\n        raise ValueError\n",
+        "    if len(seen) > 3:\n        x = x + 1\n",
+        "    if x.sum() < -99:\n        return seen\n",
+    ],
+)
+def test_other_conditions_before_the_first_cause(leave):
+    more = 'seen["first"] = x[0].item() if x[0] > 0 else 2.0'
+    early = "    if x.sum().item() > 0"
+    source = SOURCE.format(more=more).replace(early, leave + early, 1)
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])
+    assert [made.rule for made in fixes.suggestions if made.accepted] == ["FG905"], fixes
+
+
 def test_several_causes_become_one_break():
     source = SOURCE.format(more='seen["first"] = x[0].item() if x[0] > 0 else 2.0')
     f = imported(source).f
