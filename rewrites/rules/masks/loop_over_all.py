@@ -176,6 +176,12 @@ class _LoopOverAll:
         block = isinstance(self.loop.body, cst.IndentedBlock)
         return block and works and (self._is_flat or not self.is_mask)
 
+    def _may_be_shorter(self) -> bool:
+        """Return whether the mask may lack the last indices, as counts of `bincount` do."""
+        function = self.site.document.function(self.loop)
+        code = self.site.document.code(function) if function is not None else ""
+        return "bincount(" in code and "minlength" not in code
+
     def _count(self, named: NamedTensor | None) -> cst.BaseExpression | None:
         """Return an expression with an element for each index; None if there is none."""
         if count := self.index.modules or self.index.table:
@@ -202,7 +208,8 @@ class _LoopOverAll:
         """Return the edits of the loop, by which eager code skips an index that does not occur."""
         document, k = self.site.document, cst.ensure_type(self.loop.target, cst.Name).value
         if self.is_mask:
-            test = build_expression(f"{{t}}[{k}]", t=named.value)
+            element = f"[{k} : {k} + 1].any()" if self._may_be_shorter() else f"[{k}]"
+            test = build_expression(f"{{t}}{element}", t=named.value)
             return insert_guard(self.loop, skip_unless(document, test), edits)
         equal = build_expression(f"{{t}} == {k}", t=named.value)
         after = live_in(statements_after(document, self.loop))

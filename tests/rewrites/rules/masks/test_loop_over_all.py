@@ -249,3 +249,18 @@ def test_eager_code_leaves_out_an_absent_class_of_what_is_added_up():
             share = ("""
     assert new in outcome.source, outcome.refusals
     outcome.check((X, torch.tensor([1] * 6)))
+
+
+def test_counts_may_lack_the_last_classes():
+    source = f"""{TABLE}
+        hit = (torch.bincount(top) > 0).nonzero().flatten()
+        for k in hit.tolist():
+            y = y + (top == k)[:, None] * (x @ self.experts[k])
+        return y
+"""
+    outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
+    assert "            if not (torch.compiler.is_compiling() or hit[k : k + 1].any()):" in (
+        outcome.source
+    ), outcome.refusals
+    new, x = imported(outcome.source).Model(), X.clone()
+    assert new(x, torch.zeros(6, dtype=torch.int64)).shape == x.shape
