@@ -8,6 +8,7 @@ import torch
 
 from fullgraph.rewrites.analysis import NotApplicable, is_plain_attribute, names_mutated
 from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.transforms.scalars.int_indices import convert_index
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.slice_assignments import mask_slice_assignment
 from fullgraph.rewrites.transforms.scalars.slice_masks import dimensions_before
@@ -20,12 +21,14 @@ INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
 def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     """Rewrite `x[n]` to `x[n[None]][0]`, and `x[n] = y` to `x[n[None]] = y`.
 
-    `node` is `n`. Indexing by a 0-d tensor would read its value as a number. Raises NotApplicable.
+    `node` is `n`. Indexing by a 0-d tensor would read its value as a number. Where `n` may be an
+    int in another run, a line before the statement converts it. Raises NotApplicable.
     """
     uses.selects = True
     subscript = _find_subscript(uses, node)
     before = dimensions_before(subscript, node)
-    if is_plain_attribute(uses.site, subscript.value):
+    is_converted = convert_index(uses, node, subscript)
+    if not is_converted and is_plain_attribute(uses.site, subscript.value):
         index, table = uses.document.code(node), uses.document.code(subscript.value)
         uses.assume(f"`{index}` is on the device of `{table}`")
     number = uses.cast(node, number, _index_dtype(number))

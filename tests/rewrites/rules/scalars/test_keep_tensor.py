@@ -247,6 +247,85 @@ def test_an_index_into_a_tensor_that_stays_on_its_device_is_unsafe():
     assert outcome.assumes == ["`t.item()` is on the device of `self.alphas`"]
 
 
+PREVIOUS = "def previous(t){}:\n    return t - 1\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("returns", "parameter", "index"),
+    [
+        ("", "t", "previous(t)"),
+        (" -> int | torch.Tensor", "t", "previous(t) - 0"),
+        ("", "t: int", "t - 1"),
+        ("", "t: 'int | torch.Tensor'", "t - 1"),
+        ("", "t=3", "t - 1"),
+    ],
+)
+def test_an_index_that_may_be_an_int_is_converted_once(returns, parameter, index):
+    head = f"{HEAD}{PREVIOUS.format(returns)}def f(x, {parameter}):\n    p = {index}\n"
+    outcome = rewritten(f"{head}    y = x[p] * 2\n    return y + x[p]\n", X, torch.tensor(3))
+    assert outcome.source == (
+        f"{head}    p = torch.as_tensor(p, device=x.device)\n"
+        "    y = x[p[None]][0] * 2\n    return y + x[p[None]][0]\n"
+    )
+    assert {*outcome.applicability} == {Applicability.SAFE}
+    outcome.check((X, 2), (X, torch.tensor(0)))
+
+
+@pytest.mark.parametrize(
+    ("returns", "parameter", "body", "assumes"),
+    [
+        ("", "t", "p = t - 1\n    return x[p] * 2", []),
+        (" -> torch.Tensor", "t", "p = previous(t)\n    return x[p] * 2", []),
+        (
+            "",
+            "t",
+            "p = previous(t)\n    return x if p is None else x[p] * x",
+            ["`p` is a tensor in each call"],
+        ),
+        (
+            "",
+            "t",
+            "p = previous(t)\n    return [x[p] for p in (p, p)]",
+            [],
+        ),
+        (
+            "",
+            "t",
+            "p = previous(t)\n    if x is None:\n        return t\n"
+            "    elif x[p].dim():\n        return x\n    return x * 2",
+            ["`p` is a tensor in each call"],
+        ),
+    ],
+)
+def test_an_index_that_is_not_converted(returns, parameter, body, assumes):
+    source = f"{HEAD}{PREVIOUS.format(returns)}def f(x, {parameter}):\n    {body}\n"
+    outcome = rewritten(source, X, torch.tensor(3))
+    assert outcome.source == source.replace("x[p]", "x[p[None]][0]")
+    assert outcome.assumes == assumes
+
+
+def test_a_converted_index_that_is_returned_is_unsafe():
+    body = "p = previous(t)\n    y = x[p] * 2\n    return y, p\n"
+    source = f"{HEAD}{PREVIOUS.format('')}def f(x, t):\n    {body}"
+    outcome = rewritten(source, X, torch.tensor(3))
+    assert "    p = torch.as_tensor(p, device=x.device)\n" in outcome.source
+    assert outcome.assumes == ["code that reads `p` later accepts a tensor on the device of `x`"]
+
+
+def test_a_converted_index_is_on_the_device_of_the_table():
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.alphas = torch.linspace(0, 1, 9)\n\n"
+        "    def previous(self, t):\n        return t - 1\n\n"
+        "    def forward(self, t):\n        p = self.previous(t)\n"
+        "        return self.alphas[p] * 2\n"
+    )
+    outcome = rewritten(source, torch.tensor(3))
+    assert "        p = torch.as_tensor(p, device=self.alphas.device)\n" in outcome.source
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((5,))
+
+
 def test_a_number_that_is_kept_is_unsafe_and_proved_by_value():
     source = (
         f"{HEAD}class Model(torch.nn.Module):\n"

@@ -1,0 +1,150 @@
+"""Indices that were tensors but may be ints in another run, converted before the statement."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.rewrites.analysis import (
+    Definitions,
+    assigned_value,
+    called_function,
+    find_definitions,
+    statements_after,
+    walk,
+)
+from fullgraph.rewrites.source import build_statement, dotted_name
+from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
+
+_INT = re.compile(r"\bint\b")
+_CONVERSION = "torch.as_tensor"
+
+
+def convert_index(uses: UseEdits, node: cst.BaseExpression, subscript: cst.Subscript) -> bool:
+    """Write `n = torch.as_tensor(n, device=x.device)` before `x[n]`, where `n` may be an int.
+
+    `node` is `n`, a tensor when it was observed. Returns whether `n` is on the device of `x` then.
+    """
+    known = find_definitions(uses.document, node)
+    if not isinstance(node, cst.Name) or known is None or not uses.is_tensor(node):
+        return False
+    table = dotted_name(subscript.value)
+    if _is_converted(uses, known, node, table):
+        return True
+    if not _may_be_int(uses, known, node, frozenset()):
+        return False
+    line = uses.document.statement(node)
+    if not _fits_before(uses, known, node, line):
+        uses.assume(f"`{node.value}` is a tensor in each call")
+        return False
+    convert = uses.document.imported_name(_CONVERSION) or _CONVERSION
+    device = f", device={table}.device" if table else ""
+    new = build_statement(f"{node.value} = {convert}({node.value}{device})")
+    uses.lines_before.setdefault(line, {})[subscript] = [new]
+    uses.imports.append("torch")
+    if _is_kept(uses, known, node):
+        where = f" on the device of `{table}`" if table else ""
+        uses.assume(f"code that reads `{node.value}` later accepts a tensor{where}")
+    return bool(table)
+
+
+def _is_converted(uses: UseEdits, known: Definitions, name: cst.Name, table: str) -> bool:
+    """Return whether a line converts the index `name` to the device of `table` already."""
+    values = [assigned_value(uses.document, one) for one in known.reaching.get(name, ())]
+    return bool(values and table) and all(
+        isinstance(value, cst.Call)
+        and uses.document.qualified_name(value.func) == _CONVERSION
+        and any(uses.document.code(arg.value) == f"{table}.device" for arg in value.args)
+        for value in values
+    )
+
+
+def _may_be_int(
+    uses: UseEdits, known: Definitions, node: cst.BaseExpression, visited: frozenset[cst.CSTNode]
+) -> bool:
+    """Return whether an expression may be an int in some run, as the source says.
+
+    `visited` are the bindings that were followed to it.
+    """
+    match node:
+        case cst.Name():
+            bindings = known.reaching.get(node, frozenset()) - visited
+            return uses.kind(node) is int or any(
+                _may_bind_int(uses, known, one, visited | bindings) for one in bindings
+            )
+        case cst.BinaryOperation(left=left, right=right):
+            return all(_may_be_int(uses, known, one, visited) for one in (left, right))
+        case cst.Call():
+            return _may_return_int(uses, node)
+    return uses.kind(node) is int
+
+
+def _may_bind_int(
+    uses: UseEdits, known: Definitions, binding: cst.CSTNode, visited: frozenset[cst.CSTNode]
+) -> bool:
+    """Return whether a parameter is said to accept an int, or an assigned value may be one."""
+    parameter = uses.document.parents.get(binding)
+    if isinstance(parameter, cst.Param):
+        default = parameter.default
+        is_int = default is not None and uses.kind(default) is int
+        return is_int or _names_int(uses, parameter.annotation)
+    value = assigned_value(uses.document, binding)
+    return value is not None and _may_be_int(uses, known, value, visited)
+
+
+def _may_return_int(uses: UseEdits, call: cst.Call) -> bool:
+    """Return whether a call is one of a Python function outside of torch that may return an int.
+
+    The annotation of a function in this file tells what it returns.
+    """
+    seen, function = uses.site.observed(call.func), called_function(uses.site, call)
+    if function is not None and function.returns is not None:
+        return _names_int(uses, function.returns)
+    is_function = seen is not None and {*seen.types} <= {"function", "method"}
+    is_torch = uses.site.callee_name(call).startswith("torch.")
+    return (function is not None or is_function) and not is_torch
+
+
+def _names_int(uses: UseEdits, annotation: cst.Annotation | None) -> bool:
+    """Return whether an annotation such as `int | torch.Tensor` names `int`."""
+    return annotation is not None and bool(_INT.search(uses.document.code(annotation.annotation)))
+
+
+def _fits_before(uses: UseEdits, known: Definitions, name: cst.Name, line: cst.CSTNode) -> bool:
+    """Return whether the statement `line` reads the index `name` as a line before it would.
+
+    False if the statement binds the name, or asks whether it is None or of some type.
+    """
+    document = uses.document
+    is_bound = any(line in document.ancestors(one) for one in known.reaching[name])
+    in_block = isinstance(document.parent(line), cst.IndentedBlock)
+    tests = any(m.findall(line, pattern) for pattern in _type_tests(name.value))
+    return in_block and not is_bound and not tests
+
+
+def _type_tests(name: str) -> tuple[m.BaseMatcherNode, ...]:
+    """Return the patterns of conditions such as `n is None`, `not n` or `isinstance(n, int)`."""
+    use, identity = m.Name(name), m.ComparisonTarget(m.Is() | m.IsNot())
+    return (
+        m.Comparison(left=use, comparisons=[identity]),
+        m.Call(func=m.Name("isinstance"), args=[m.Arg(use), m.ZeroOrMore()]),
+        m.UnaryOperation(operator=m.Not(), expression=use),
+        m.BooleanOperation(left=use),
+        m.IfExp(test=use),
+        m.If(test=use),
+    )
+
+
+def _is_kept(uses: UseEdits, known: Definitions, name: cst.Name) -> bool:
+    """Return whether later code may do more with the variable than compare it or index with it."""
+    document, bindings = uses.document, known.reaching[name]
+    later = [
+        use
+        for statement in statements_after(document, document.statement(name))
+        for use in walk(statement)
+        if isinstance(use, cst.Name) and known.reaching.get(use, frozenset()) & bindings
+    ]
+    harmless = cst.Comparison | cst.ComparisonTarget | cst.Index
+    return any(not isinstance(document.parent(use), harmless) for use in later)
