@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 import libcst.matchers as m
@@ -15,7 +16,7 @@ from fullgraph.rewrites.analysis import (
     statements_after,
     walk,
 )
-from fullgraph.rewrites.source import build_statement, dotted_name
+from fullgraph.rewrites.source import Document, build_statement, dotted_name
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 _INT = re.compile(r"\bint\b")
@@ -113,28 +114,41 @@ def _names_int(uses: UseEdits, annotation: cst.Annotation | None) -> bool:
 
 
 def _fits_before(uses: UseEdits, known: Definitions, name: cst.Name, line: cst.CSTNode) -> bool:
-    """Return whether the statement `line` reads the index `name` as a line before it would.
+    """Return whether a line before the statement `line` can convert the index `name`.
 
-    False if the statement binds the name, or asks whether it is None or of some type.
+    False if the statement binds the name, or may skip the index where it is not a number.
     """
     document = uses.document
     is_bound = any(line in document.ancestors(one) for one in known.reaching[name])
     in_block = isinstance(document.parent(line), cst.IndentedBlock)
-    tests = any(m.findall(line, pattern) for pattern in _type_tests(name.value))
-    return in_block and not is_bound and not tests
+    if is_bound or not in_block or m.findall(line, m.NamedExpr()):
+        return False
+    return all(_orders(one, name.value) for one in _find_guards(document, name, line))
 
 
-def _type_tests(name: str) -> tuple[m.BaseMatcherNode, ...]:
-    """Return the patterns of conditions such as `n is None`, `not n` or `isinstance(n, int)`."""
-    use, identity = m.Name(name), m.ComparisonTarget(m.Is() | m.IsNot())
-    return (
-        m.Comparison(left=use, comparisons=[identity]),
-        m.Call(func=m.Name("isinstance"), args=[m.Arg(use), m.ZeroOrMore()]),
-        m.UnaryOperation(operator=m.Not(), expression=use),
-        m.BooleanOperation(left=use),
-        m.IfExp(test=use),
-        m.If(test=use),
-    )
+def _find_guards(document: Document, node: cst.CSTNode, line: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the conditions, loops and comprehensions in `line` that may skip the expression."""
+    inner = node
+    for outer in document.ancestors(node):
+        match outer:
+            case cst.IfExp(test=test) | cst.If(test=test) if inner is not test:
+                yield test
+            case cst.BooleanOperation(left=left) if inner is not left:
+                yield left
+            case cst.BaseComp():
+                yield outer
+            case cst.SimpleStatementSuite() if not isinstance(document.parent(outer), cst.If):
+                yield outer
+        if outer is line:
+            return
+        inner = outer
+
+
+def _orders(condition: cst.CSTNode, name: str) -> bool:
+    """Return whether a condition such as `n >= 0` raises unless `n` is a number or a tensor."""
+    order = m.LessThan() | m.LessThanEqual() | m.GreaterThan() | m.GreaterThanEqual()
+    target = m.ComparisonTarget(operator=order)
+    return m.matches(condition, m.Comparison(left=m.Name(name), comparisons=[target]))
 
 
 def _is_kept(uses: UseEdits, known: Definitions, name: cst.Name) -> bool:

@@ -272,36 +272,46 @@ def test_an_index_that_may_be_an_int_is_converted_once(returns, parameter, index
 
 
 @pytest.mark.parametrize(
-    ("returns", "parameter", "body", "assumes"),
+    ("returns", "body"),
     [
-        ("", "t", "p = t - 1\n    return x[p] * 2", []),
-        (" -> torch.Tensor", "t", "p = previous(t)\n    return x[p] * 2", []),
-        (
-            "",
-            "t",
-            "p = previous(t)\n    return x if p is None else x[p] * x",
-            ["`p` is a tensor in each call"],
-        ),
-        (
-            "",
-            "t",
-            "p = previous(t)\n    return [x[p] for p in (p, p)]",
-            [],
-        ),
-        (
-            "",
-            "t",
-            "p = previous(t)\n    if x is None:\n        return t\n"
-            "    elif x[p].dim():\n        return x\n    return x * 2",
-            ["`p` is a tensor in each call"],
-        ),
+        ("", "p = t - 1\n    return x[p] * 2"),
+        (" -> torch.Tensor", "p = previous(t)\n    return x[p] * 2"),
+        ("", "p = previous(t)\n    return [x[p] for p in (p, p)]"),
     ],
 )
-def test_an_index_that_is_not_converted(returns, parameter, body, assumes):
-    source = f"{HEAD}{PREVIOUS.format(returns)}def f(x, {parameter}):\n    {body}\n"
+def test_an_index_that_is_a_tensor_is_not_converted(returns, body):
+    source = f"{HEAD}{PREVIOUS.format(returns)}def f(x, t):\n    {body}\n"
     outcome = rewritten(source, X, torch.tensor(3))
     assert outcome.source == source.replace("x[p]", "x[p[None]][0]")
-    assert outcome.assumes == assumes
+    assert outcome.applicability == [Applicability.SAFE]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x if p is None else x[p] * x",
+        "return x[p] * 2 if x.dim() else x",
+        "return [y[p] for y in (x,)]",
+        "if x.dim() > 3:\n        return x\n    elif x[p].dim() == 0:\n        return x * 2",
+        "for y in (x,): y = y[p]\n    return y",
+    ],
+)
+def test_an_index_that_no_line_can_convert_is_unsafe(body):
+    source = f"{HEAD}{PREVIOUS.format('')}def f(x, t):\n    p = previous(t)\n    {body}\n"
+    outcome = rewritten(source, X, torch.tensor(3))
+    assert outcome.source == source.replace("[p]", "[p[None]][0]")
+    assert outcome.assumes == ["`p` is a tensor in each call"]
+
+
+def test_an_index_under_a_condition_on_it_is_converted():
+    head = f"{HEAD}{PREVIOUS.format('')}def f(x, t):\n    p = previous(t)\n"
+    source = f"{head}    return x[p] if p >= 0 else x.sum()\n"
+    text, (rewrite,), _ = offered(source, "x[p]", CATEGORY, X, torch.tensor(3))
+    assert text == (
+        f"{head}    p = torch.as_tensor(p, device=x.device)\n"
+        "    return x[p[None]][0] if p >= 0 else x.sum()\n"
+    )
+    assert rewrite.applicability is Applicability.SAFE
 
 
 def test_a_converted_index_that_is_returned_is_unsafe():
