@@ -27,6 +27,8 @@ assertion keeps the error of a search without a match:
     assert hits.sum() == 1, "no single match for `self.timesteps == t`"
     step = hits.int().argmax().item()
 
+The second one is asserted by `hits.sum() > 1`. Python leaves such lines out under `-O`.
+
 Unsafe where no condition guards the index: without a match it raised another exception.
 
 Refuses: indices that are used themselves, masks of several dimensions, and branches that do more

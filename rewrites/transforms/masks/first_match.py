@@ -122,8 +122,9 @@ def write_search(
     mask = _copy_name(found.uses[0]) if found.bound else found.truth
     choice = asked.choice
     if choice is None:
+        edits |= _answer_questions(asked, mask)
         asserted = _assert_match(site, found, asked)
-        return asserted or (edits | _answer_questions(asked, mask), "")
+        return (edits | asserted[0], asserted[1]) if asserted is not None else (edits, "")
     where = select_match(site, asked, choice, mask)
     if isinstance(choice.statement, cst.IfExp):
         return {**edits, choice.statement: where}, ""
@@ -133,32 +134,42 @@ def write_search(
 def _assert_match(
     site: Site, found: NonzeroIndices, asked: FirstMatch
 ) -> tuple[dict[cst.CSTNode, Replacement], str] | None:
-    """Return the edits that name the mask, assert that it has a match, and search in it.
+    """Return the edits that assert that the mask has a match, and search in it.
 
-    Also returns the text of the assertion. None if code checks for a match, or where no statement
-    can come before the one that searches.
+    A mask without a name gets one. Also returns the text of the assertion. None if code checks for
+    a match, or where no statement can come before the only one that searches.
     """
     document = site.document
-    line = document.statement(found.value)
+    reads = [one for one in asked.questions if one.reads_index]
+    line = document.statement(reads[0].node)
     if (
         asked.is_guarded
-        or found.bound
-        or any(one.asked is QuestionKind.NTH for one in asked.questions)
-        or not can_insert_before(document, line, [site.node])
+        or asked.tests
+        or any(document.statement(one.node) is not line for one in reads)
+        or not can_insert_before(document, line, [one.node for one in reads])
     ):
         return None
-    name = cst.Name(document.unused_local(line, "hits", "matches"))
-    message = f"no {'single ' * asked.is_single}match for `{document.code(found.mask)}`"
-    test = "{name}.sum() == 1" if asked.is_single else "{name}.any()"
+    name = (
+        _copy_name(found.uses[0])
+        if found.bound
+        else cst.Name(document.unused_local(line, "hits", "matches"))
+    )
+    code = f"for `{document.code(found.mask)}`"
+    test, message, position = "{name}.any()", f"no match {code}", reads[0].position
+    if asked.is_single:
+        test, message = "{name}.sum() == 1", f"no single match {code}"
+    elif position is not None and len(reads) == 1:
+        test, message = "{name}.sum() > {position}", f"too few matches {code}"
+    elif any(one.position is not None for one in reads):
+        return None
+    test = f"assert {test}, {{text}}"
+    text = string_literal(message)
     lines = [
-        build_statement("{name} = {mask}", name=name, mask=found.truth),
-        build_statement(
-            f"assert {test}, {{text}}",
-            name=name,
-            text=string_literal(message),
-        ),
+        build_statement(test, name=name, text=text, position=position or cst.Integer("0")),
         replace_nodes(line, _answer_questions(asked, name)),
     ]
+    if not found.bound:
+        lines.insert(0, build_statement("{name} = {mask}", name=name, mask=found.truth))
     first, *others = [cst.ensure_type(one, cst.SimpleStatementLine) for one in lines]
     first = first.with_changes(leading_lines=line.leading_lines)
     others = [one.with_changes(leading_lines=()) for one in others]

@@ -97,6 +97,26 @@ def test_an_assertion_takes_the_place_of_the_error_of_no_match(expression, asser
         imported(outcome.source).f(ROW * 0)
 
 
+@pytest.mark.parametrize(
+    ("read", "asserted", "after"),
+    [
+        ("i[0, 0] + x", 'i.any(), "no match', "i.int().argmax() + x"),
+        ("x * i.item()", 'i.sum() == 1, "no single match', "x * i.int().argmax()"),
+        ("x * i[1, 0]", 'i.sum() > 1, "too few matches', "x * (i.cumsum(-1) > 1).int().argmax()"),
+    ],
+)
+def test_the_assertion_of_a_named_search_comes_before_its_index_is_read(read, asserted, after):
+    x = ROW if "item" in read else torch.tensor([1, 0, 1, 2])
+    outcome = rewritten(_function(f"i = (x == 1).nonzero()\nx = x + 1\nreturn {read}"), x)
+    assert outcome.source == _function(
+        f'i = x == 1\nx = x + 1\nassert {asserted} for `x == 1`"\nreturn {after}'
+    )
+    outcome.check(exact=True)
+    message = asserted.partition('"')[2]
+    with pytest.raises(AssertionError, match=f"{message} for `x == 1`"):
+        imported(outcome.source).f(x * 0)
+
+
 def test_a_search_that_may_not_run_gets_no_assertion():
     outcome = rewritten(_function("return (x == 3).nonzero()[0, 0] if len(x) > 2 else x[0]"), ROW)
     assert "return (x == 3).int().argmax() if len(x) > 2" in outcome.source
