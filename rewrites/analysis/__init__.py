@@ -30,6 +30,7 @@ from fullgraph.rewrites.analysis.flow import (
     walk,
 )
 from fullgraph.rewrites.analysis.inferred import infer, infer_variable, is_tensor
+from fullgraph.rewrites.analysis.int_or_tensor import may_be_int
 from fullgraph.rewrites.analysis.operation import Operation, operation_of
 from fullgraph.rewrites.analysis.operators import ARITHMETIC, COMPARED
 from fullgraph.rewrites.analysis.purity import (
@@ -85,6 +86,7 @@ __all__ = [
     "is_tensor",
     "live_in",
     "live_out",
+    "may_be_int",
     "may_raise",
     "method_of_class",
     "names_bound",

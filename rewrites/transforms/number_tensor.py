@@ -1,4 +1,4 @@
-"""A Python number that outlives a call, kept as a 0-d tensor: an input of the graph."""
+"""A Python number as a 0-d tensor: an input of the graph, or an index."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
     torch = document.imported_name("torch") or "torch"
     dtype = f", dtype={torch}.float64" if isinstance(number, cst.Float) else ""
     return f"{torch}.tensor({document.code(number)}{dtype})"
+
+
+def convert_to_tensor(document: Document, name: str, table: str) -> cst.BaseStatement:
+    """Return `n = torch.as_tensor(n, device=x.device)` for the index `name` of `table`, or ""."""
+    convert = document.imported_name("torch.as_tensor") or "torch.as_tensor"
+    device = f", device={table}.device" if table else ""
+    return build_statement(f"{name} = {convert}({name}{device})")
 
 
 def rewrite_as_tensor(

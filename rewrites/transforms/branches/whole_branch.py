@@ -8,9 +8,22 @@ from dataclasses import replace
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import NotApplicable, Site, side_effect_of
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    find_definitions,
+    is_tensor,
+    may_be_int,
+    side_effect_of,
+    walk,
+)
 from fullgraph.rewrites.rule import Refusal, Rewrite
-from fullgraph.rewrites.source import Replacement, leading_lines, replace_nodes
+from fullgraph.rewrites.source import (
+    Replacement,
+    dotted_name,
+    leading_lines,
+    replace_nodes,
+)
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.assignments import statements_of
@@ -25,6 +38,7 @@ from fullgraph.rewrites.transforms.branches.output import keep_output
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
+from fullgraph.rewrites.transforms.number_tensor import convert_to_tensor
 
 Node = cst.If | cst.IfExp
 
@@ -75,17 +89,18 @@ def edits_for_branch(
 
     Raises NotApplicable if `writer` cannot do that.
     """
+    ahead = _convert_index(writer.site, node) if isinstance(writer, WhereWriter) else []
     if isinstance(node, cst.IfExp):
         new = writer.ternary(node, condition)
         if isinstance(writer, WhereWriter) and writer.ahead is not None:
-            line = _line_of(writer.site, node)
-            first = writer.ahead.with_changes(leading_lines=line.leading_lines)
-            return {
-                line: cst.FlattenSentinel(
-                    [first, replace_nodes(line, {node: new}).with_changes(leading_lines=())]
-                )
-            }
-        return {node: new}
+            ahead.append(writer.ahead)
+        if not ahead:
+            return {node: new}
+        line = _line_of(writer.site, node)
+        first, *others = ahead
+        first = first.with_changes(leading_lines=line.leading_lines)
+        new_line = replace_nodes(line, {node: new}).with_changes(leading_lines=())
+        return {line: cst.FlattenSentinel([first, *others, new_line])}
     if (skip := find_guarded_skip(writer.site, node)) is not None:
         return _edits_for_guarded_skip(writer, node, skip, condition)
     found = find_branches(writer.site, node)
@@ -94,7 +109,7 @@ def edits_for_branch(
             return early.select_return(writer, node, condition)
         return writer.early(node, condition)
     lines = writer.branch(found, condition)
-    block = replacement_of_if(found, lines, writer.site.document.parent(node))
+    block = replacement_of_if(found, [*ahead, *lines], writer.site.document.parent(node))
     return {node: block, **{one: cst.RemoveFromParent() for one in found.rest}}
 
 
@@ -122,6 +137,31 @@ def _edits_for_guarded_skip(
         body=outer.body.with_changes(body=body), leading_lines=outer.leading_lines
     )
     return {outer: new, **{one: cst.RemoveFromParent() for one in found.rest}}
+
+
+def _convert_index(site: Site, node: Node) -> list[cst.BaseStatement]:
+    """Return `[n = torch.as_tensor(n, device=x.device)]` for `x[n] if n >= 0 else y`.
+
+    Empty unless `n`, which was a tensor, may be an int in another run.
+    """
+    match node.test:
+        case cst.Comparison(left=cst.Name(value=name) as left, comparisons=[_]):
+            known = find_definitions(site.document, left)
+        case _:
+            return []
+    if known is None or not is_tensor(site, left) or not may_be_int(site, known, left):
+        return []
+    index = [cst.SubscriptElement(cst.Index(cst.Name(name)))]
+    tables = [
+        one.value
+        for one in walk(node)
+        if isinstance(one, cst.Subscript)
+        and len(one.slice) == 1
+        and one.slice[0].deep_equals(index[0])
+    ]
+    if not tables or not dotted_name(tables[0]):
+        return []
+    return [convert_to_tensor(site.document, name, dotted_name(tables[0]))]
 
 
 def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -11,15 +10,15 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import (
     Definitions,
     assigned_value,
-    called_function,
     find_definitions,
+    may_be_int,
     statements_after,
     walk,
 )
-from fullgraph.rewrites.source import Document, build_statement, dotted_name
+from fullgraph.rewrites.source import Document, dotted_name
+from fullgraph.rewrites.transforms.number_tensor import convert_to_tensor
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
-_INT = re.compile(r"\bint\b")
 _CONVERSION = "torch.as_tensor"
 
 
@@ -34,15 +33,13 @@ def convert_index(uses: UseEdits, node: cst.BaseExpression, subscript: cst.Subsc
     table = dotted_name(subscript.value)
     if _is_converted(uses, known, node, table):
         return True
-    if not _may_be_int(uses, known, node, frozenset()):
+    if not may_be_int(uses.site, known, node):
         return False
     line = uses.document.statement(node)
     if not _fits_before(uses, known, node, line):
         uses.assume(f"`{node.value}` is a tensor in each call")
         return False
-    convert = uses.document.imported_name(_CONVERSION) or _CONVERSION
-    device = f", device={table}.device" if table else ""
-    new = build_statement(f"{node.value} = {convert}({node.value}{device})")
+    new = convert_to_tensor(uses.document, node.value, table)
     uses.lines_before.setdefault(line, {})[subscript] = [new]
     uses.imports.append("torch")
     if _is_kept(uses, known, node):
@@ -60,57 +57,6 @@ def _is_converted(uses: UseEdits, known: Definitions, name: cst.Name, table: str
         and any(uses.document.code(arg.value) == f"{table}.device" for arg in value.args)
         for value in values
     )
-
-
-def _may_be_int(
-    uses: UseEdits, known: Definitions, node: cst.BaseExpression, visited: frozenset[cst.CSTNode]
-) -> bool:
-    """Return whether an expression may be an int in some run, as the source says.
-
-    `visited` are the bindings that were followed to it.
-    """
-    match node:
-        case cst.Name():
-            bindings = known.reaching.get(node, frozenset()) - visited
-            return uses.kind(node) is int or any(
-                _may_bind_int(uses, known, one, visited | bindings) for one in bindings
-            )
-        case cst.BinaryOperation(left=left, right=right):
-            return all(_may_be_int(uses, known, one, visited) for one in (left, right))
-        case cst.Call():
-            return _may_return_int(uses, node)
-    return uses.kind(node) is int
-
-
-def _may_bind_int(
-    uses: UseEdits, known: Definitions, binding: cst.CSTNode, visited: frozenset[cst.CSTNode]
-) -> bool:
-    """Return whether a parameter is said to accept an int, or an assigned value may be one."""
-    parameter = uses.document.parents.get(binding)
-    if isinstance(parameter, cst.Param):
-        default = parameter.default
-        is_int = default is not None and uses.kind(default) is int
-        return is_int or _names_int(uses, parameter.annotation)
-    value = assigned_value(uses.document, binding)
-    return value is not None and _may_be_int(uses, known, value, visited)
-
-
-def _may_return_int(uses: UseEdits, call: cst.Call) -> bool:
-    """Return whether a call is one of a Python function outside of torch that may return an int.
-
-    The annotation of a function in this file tells what it returns.
-    """
-    seen, function = uses.site.observed(call.func), called_function(uses.site, call)
-    if function is not None and function.returns is not None:
-        return _names_int(uses, function.returns)
-    is_function = seen is not None and {*seen.types} <= {"function", "method"}
-    is_torch = uses.site.callee_name(call).startswith("torch.")
-    return (function is not None or is_function) and not is_torch
-
-
-def _names_int(uses: UseEdits, annotation: cst.Annotation | None) -> bool:
-    """Return whether an annotation such as `int | torch.Tensor` names `int`."""
-    return annotation is not None and bool(_INT.search(uses.document.code(annotation.annotation)))
 
 
 def _fits_before(uses: UseEdits, known: Definitions, name: cst.Name, line: cst.CSTNode) -> bool:

@@ -314,6 +314,25 @@ def test_an_index_under_a_condition_on_it_is_converted():
     assert rewrite.applicability is Applicability.SAFE
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "    y = x[p] if p >= 0 else x.sum()\n",
+        "    if p >= 0:\n        y = x[p]\n    else:\n        y = x.sum()\n",
+    ],
+)
+def test_a_branch_on_an_index_converts_it_first(choice):
+    head = f"{HEAD}{PREVIOUS.format('')}def f(x, t):\n    p = previous(t)\n"
+    outcome = rewritten(f"{head}{choice}    return y * 2\n", X, torch.tensor(3))
+    assert outcome.rules == ["FG301", "FG201"], outcome.refusals
+    assert outcome.source == (
+        f"{head}    p = torch.as_tensor(p, device=x.device)\n    condition = p >= 0\n"
+        "    y = torch.where(condition, x[torch.where(condition, p, 0)[None]][0], x.sum())\n"
+        "    return y * 2\n"
+    )
+    outcome.check((X, 2), (X, 0))
+
+
 def test_a_converted_index_that_is_returned_is_unsafe():
     body = "p = previous(t)\n    y = x[p] * 2\n    return y, p\n"
     source = f"{HEAD}{PREVIOUS.format('')}def f(x, t):\n    {body}"
