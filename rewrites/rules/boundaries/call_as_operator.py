@@ -108,9 +108,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     except NotApplicable as escape:
         return helper if isinstance(helper, Refusal) else Refusal(str(escape))
     what = f"`{helper.name.value}`" if isinstance(helper, cst.FunctionDef) else "This code"
+    where = " in compiled code" if edit.as_compiled is not None else ""
     return Rewrite(
         edit.replacements,
-        f"{what} becomes an operator, which is neither traced nor a break.",
+        f"{what} becomes an operator{where}, which is neither traced nor a break.",
         Applicability.UNSAFE,
         tuple(edit.assumes),
         imports=("torch",),
