@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import libcst as cst
 import libcst.matchers as m
@@ -88,30 +89,42 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     arguments, renamed = arguments_of(site, piece)
     finder = OriginFinder(site, piece, arguments)
     results = results_of(site, piece, arguments, renamed, finder)
-    hosts = finder.host_arguments()
-    doc, rest = _split_docstring(block)
+    _, rest = _split_docstring(block)
+    define = partial(
+        operator_edit,
+        site,
+        piece,
+        rest,
+        renamed=renamed,
+        results=results,
+        hosts=finder.host_arguments(),
+    )
     own = None if renamed else call_of_function(document, helper, arguments)
-    never_none: list[str] = []
-    if own is not None:
-        arguments, never_none = without_none(helper, _in_order_of_parameters(helper, arguments))
-    edit = operator_edit(site, piece, rest, arguments, renamed, results, hosts)
-
-    def call_under(*conditions: str) -> cst.IndentedBlock:
-        """Return the body of `helper` with the operator's call before it, or in its place."""
-        test, after = _join_conditions(conditions), [one.deep_clone() for one in rest]
-        text = f"if {test}:\n    return {edit.call}\n" if test else f"return {edit.call}\n"
-        line = cst.parse_statement(text, config=document.module.config_for_parsing)
-        return block.with_changes(body=[*doc, line, *(after if test else ())])
-
-    tests = [f"{name} is not None" for name in never_none]
-    edit.replacements[block] = call_under(*tests)
     if own is None:
+        edit = define(arguments=arguments)
+        edit.replacements[block] = _with_call(document, block, edit.call, ())
         return edit
+    arguments, never_none = without_none(helper, _in_order_of_parameters(helper, arguments))
     line = cst.parse_statement(f"return {own}\n", config=document.module.config_for_parsing)
-    kept = operator_edit(site, piece, rest, arguments, renamed, results, hosts, [line])
-    kept.replacements[block] = call_under(compiling_condition(document), *tests)
-    kept.as_compiled = edit.replacements
-    return kept
+    edit, moved = define(arguments=arguments, body=[line]), define(arguments=arguments)
+    tests = [f"{name} is not None" for name in never_none]
+    conditions = (compiling_condition(document), *tests)
+    edit.replacements[block] = _with_call(document, block, edit.call, conditions)
+    moved.replacements[block] = _with_call(document, block, edit.call, tests)
+    edit.as_compiled = moved.replacements
+    return edit
+
+
+def _with_call(
+    document: Document, block: cst.IndentedBlock, call: str, conditions: Sequence[str]
+) -> cst.IndentedBlock:
+    """Return the body of a function that returns `call`: always, or first under `conditions`."""
+    doc, rest = _split_docstring(block)
+    test = _join_conditions(conditions)
+    text = f"if {test}:\n    return {call}\n" if test else f"return {call}\n"
+    line = cst.parse_statement(text, config=document.module.config_for_parsing)
+    after = [one.deep_clone() for one in rest] if test else []
+    return block.with_changes(body=[*doc, line, *after])
 
 
 def operator_edit(
