@@ -13,7 +13,7 @@ Before:
 After:
 
     def assign(cost):
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             return _assign_op(cost)
         rows, columns = linear_sum_assignment(cost.detach().numpy())
         return torch.from_numpy(columns)

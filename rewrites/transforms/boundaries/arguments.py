@@ -75,6 +75,12 @@ class OperatorBody:
         bindings = self.definitions.reaching.get(name, frozenset())
         return not any(id(binding) in inside for binding in bindings)
 
+    def may_be_argument(self, name: cst.Name) -> bool:
+        """Whether `name`, one of `given`, may still have the value from outside there."""
+        inside = {id(node) for node in walk(self.body)}
+        bindings = self.definitions.reaching.get(name, frozenset())
+        return not bindings or any(id(binding) not in inside for binding in bindings)
+
 
 def body_of(
     document: Document,

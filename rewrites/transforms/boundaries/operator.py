@@ -34,7 +34,6 @@ from fullgraph.rewrites.transforms.boundaries.fake_kernel import FakeKernel
 from fullgraph.rewrites.transforms.boundaries.helper import call_of_function
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder
 from fullgraph.rewrites.transforms.boundaries.results import OperatorResult, results_of
-from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.outline import insert_after, operator_path, set_apart
 
 _CHANGES = re.compile(r"[^_]_$|^(append|extend|insert|pop|update|clear|backward|add|setdefault)$")
@@ -108,7 +107,9 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     line = cst.parse_statement(f"return {own}\n", config=document.module.config_for_parsing)
     edit, moved = define(arguments=arguments, body=[line]), define(arguments=arguments)
     tests = [f"{name} is not None" for name in never_none]
-    conditions = (compiling_condition(document), *tests)
+    torch = document.imported_name("torch") or "torch"
+    tracing = f"{torch}.compiler.is_dynamo_compiling()"  # false in kernels run while compiling
+    conditions = (tracing, *tests)
     edit.replacements[block] = _with_call(document, block, edit.call, conditions)
     moved.replacements[block] = _with_call(document, block, edit.call, tests)
     edit.as_compiled = moved.replacements
@@ -154,7 +155,7 @@ def operator_edit(
     depends = any(torch_name(site, one) in DYNAMIC_SHAPE for one in calls)
     ordered = _in_order_of_parameters(piece.function, arguments)
     kernel = FakeKernel(torch, arguments, results, hosts, depends_on_data=depends)
-    if not any(one.is_tensor for one in arguments) and not any(
+    if not any("torch.Tensor" in one.annotation for one in arguments) and not any(
         one.seen.is_tensor for one in results
     ):
         raise NotApplicable("Inductor runs no operator without tensors")

@@ -14,6 +14,7 @@ from fullgraph.rewrites.analysis import (
     find_definitions,
     is_tensor,
     may_be_int,
+    names_bound,
     side_effect_of,
     walk,
 )
@@ -159,9 +160,10 @@ def _convert_index(site: Site, node: Node) -> list[cst.BaseStatement]:
         and len(one.slice) == 1
         and one.slice[0].deep_equals(index[0])
     ]
-    if not tables or not dotted_name(tables[0]):
+    table = dotted_name(tables[0]) if tables else ""
+    if not table or table.partition(".")[0] in names_bound(node):
         return []
-    return [convert_to_tensor(site.document, name, dotted_name(tables[0]))]
+    return [convert_to_tensor(site.document, name, table)]
 
 
 def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:

@@ -249,7 +249,8 @@ def test_eager_code_runs_the_function_with_any_arguments():
         " -> torch.Tensor:\n    return ranks(x, scale, first, count=count)\n"
     ) in outcome.source
     assert (
-        "    if torch.compiler.is_compiling() and scale is not None and count is not None:\n"
+        "    if (\n        torch.compiler.is_dynamo_compiling()\n        and scale is not None\n"
+        "        and count is not None\n    ):\n"
         "        return _ranks_op(x, scale, first, count)\n"
     ) in outcome.source
     outcome.check((X * 5, scale), exact=True)
@@ -268,7 +269,21 @@ def test_static_methods_and_unused_parameters_stay_in_eager():
     function = f"{HEAD}def best(unused, x):\n    {body}    return torch.tensor(order)\n\n\n"
     call = CALLS.replace("best(x)", "best(0, x)")
     for other in (source, f"{function.replace('        return', '    return')}{call}"):
-        assert "is_compiling" not in rewritten(other, X).source
+        assert "is_dynamo_compiling" not in rewritten(other, X).source
+
+
+@pytest.mark.parametrize(("line", "returned"), [("x = x + 1", "x"), ("y = x + 1", "x.clone()")])
+def test_only_what_is_returned_as_it_came_is_copied(line, returned):
+    source = (
+        f"{HEAD}def ranks(x):\n    order = sorted(range(len(x)), key=x.tolist().__getitem__)\n"
+        f"    {line}\n    return x, torch.tensor(order)\n\n\n"
+        "def f(x):\n    y, order = ranks(x[0])\n    return y[order] * 2\n"
+    )
+    outcome = rewritten(source, X)
+    assert outcome.rules == ["FG904"], outcome.refusals
+    assert f"    return {returned}, torch.tensor(order)\n" in outcome.source
+    assert ("is_dynamo_compiling" in outcome.source) is (returned == "x")
+    outcome.check((X * 5,), exact=True)
 
 
 def test_an_operator_without_tensors_is_refused():
