@@ -52,7 +52,10 @@ class Offer:
 
     @cached_property
     def as_compiled(self) -> Offer:
-        """The offer with what compiled code runs: `True` for `is_compiling()` in conditions."""
+        """The offer with what compiled code runs: `Rewrite.as_compiled`.
+
+        Without that edit, conditions have `True` for `is_compiling()` if it is a shortcut.
+        """
         if (edits := self.rewrite.as_compiled) is not None:
             return replace(self, rewrite=replace(self.rewrite, replacements=edits))
         if not self.rewrite.has_shortcut:

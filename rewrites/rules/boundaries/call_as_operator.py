@@ -46,9 +46,9 @@ compiled code calls the operator only for other values.
 
 Refuses: helpers that change what they are given, that need more of `self` than tensors and numbers,
 through which a gradient flows, that return anything but tensors and ints, that neither take nor
-return a tensor (Inductor runs no such operator), or that have decorators
-other than `staticmethod`, `torch.no_grad` and `torch.inference_mode`; statements that change
-variables, or from which control goes on elsewhere.
+return a tensor (Inductor runs no such operator), or that have decorators other than `staticmethod`,
+`torch.no_grad` and `torch.inference_mode`; statements that change variables, or from which control
+goes on elsewhere.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from fullgraph.rewrites.analysis import (
     word_set,
 )
 from fullgraph.rewrites.source import Document
-from fullgraph.rewrites.transforms.outline import parameter_type_of
+from fullgraph.rewrites.transforms.outline import parameter_type_of, parameters_of
 
 _WITHOUT_GRADIENT = word_set(
     "data detach device dim dtype item ndim numel shape size stride tolist"
@@ -71,15 +71,17 @@ class OperatorBody:
         """Whether `name` has the value from outside there, and none that the body assigns."""
         if not isinstance(name, cst.Name) or name.value not in self.given:
             return False
-        inside = {id(node) for node in walk(self.body)}
-        bindings = self.definitions.reaching.get(name, frozenset())
-        return not any(id(binding) in inside for binding in bindings)
+        return not any(self._bindings_inside(name))
 
     def may_be_argument(self, name: cst.Name) -> bool:
         """Whether `name`, one of `given`, may still have the value from outside there."""
+        inside = self._bindings_inside(name)
+        return not inside or not all(inside)
+
+    def _bindings_inside(self, name: cst.Name) -> list[bool]:
+        """Return for each binding that reaches `name` whether the body makes it."""
         inside = {id(node) for node in walk(self.body)}
-        bindings = self.definitions.reaching.get(name, frozenset())
-        return not bindings or any(id(binding) not in inside for binding in bindings)
+        return [id(one) in inside for one in self.definitions.reaching.get(name, ())]
 
 
 def body_of(
@@ -184,21 +186,19 @@ def _ends_gradient(site: Site, use: cst.CSTNode) -> bool:
 
 
 def parameter_names(helper: cst.FunctionDef) -> list[cst.Name]:
-    listed = helper.params
-    return [one.name for one in (*listed.posonly_params, *listed.params, *listed.kwonly_params)]
+    return [one.name for one in parameters_of(helper)]
 
 
 def without_none(
     helper: cst.FunctionDef, arguments: Sequence[OperatorArgument]
 ) -> tuple[list[OperatorArgument], list[str]]:
-    """Return arguments of an operator that is not called with None, and the parameters that matter.
+    """Return the arguments without None in their types, and the names of those that may be None.
 
-    Those are the parameters of `helper` that may be None and never were.
+    These are the parameters of `helper` that may be None and never were.
     """
-    listed = helper.params
     optional = {
         one.name.value
-        for one in (*listed.posonly_params, *listed.params, *listed.kwonly_params)
+        for one in parameters_of(helper)
         if m.matches(one.default or cst.Pass(), _NONE)
         or (one.annotation is not None and m.findall(one.annotation, _NONE | m.Name("Optional")))
     }

@@ -77,7 +77,7 @@ def find_early_exit(
 def call_of_function(
     document: Document, helper: cst.FunctionDef, arguments: Sequence[OperatorArgument]
 ) -> str | None:
-    """Return the code of a call of `helper` from anywhere in its file: "assign(cost)".
+    """Return the code of a call of `helper` that works anywhere in its file: "assign(cost)".
 
     Static methods are called on their class. None for other methods, and if a parameter without a
     default is not among the `arguments`.

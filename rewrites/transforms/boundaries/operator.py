@@ -151,7 +151,7 @@ def operator_edit(
     torch = document.imported_name("torch") or "torch"
     stem = name.strip("_")
     operator, fake = document.unused_name(f"_{stem}_op"), document.unused_name(f"_{stem}_fake")
-    calls = [one for body in statements for one in walk(body) if isinstance(one, cst.Call)]
+    calls = [one for line in statements for one in walk(line) if isinstance(one, cst.Call)]
     depends = any(torch_name(site, one) in DYNAMIC_SHAPE for one in calls)
     ordered = _in_order_of_parameters(piece.function, arguments)
     kernel = FakeKernel(torch, arguments, results, hosts, depends_on_data=depends)

@@ -63,9 +63,8 @@ def results_of(
         columns = columns or [[] for _ in parts]
         for column, part in zip(columns, parts, strict=True):
             column.append(part)
-            is_given = isinstance(part, cst.Name) and part.value in given
-            if is_given and helper.may_be_argument(cst.ensure_type(part, cst.Name)):
-                renamed[part] = cst.parse_expression(f"{document.code(part)}.clone()")
+            if isinstance(part, cst.Name) and part.value in given and helper.may_be_argument(part):
+                renamed[part] = cst.parse_expression(f"{part.value}.clone()")
     if not columns:
         raise NotApplicable(f"`{name}` returns nothing")
     return [result_of(site, helper, column, finder) for column in columns]

@@ -152,13 +152,13 @@ def _convert_index(site: Site, node: Node) -> list[cst.BaseStatement]:
             return []
     if known is None or not is_tensor(site, left) or not may_be_int(site, known, left):
         return []
-    index = [cst.SubscriptElement(cst.Index(cst.Name(name)))]
+    index = cst.SubscriptElement(cst.Index(cst.Name(name)))
     tables = [
         one.value
         for one in walk(node)
         if isinstance(one, cst.Subscript)
         and len(one.slice) == 1
-        and one.slice[0].deep_equals(index[0])
+        and one.slice[0].deep_equals(index)
     ]
     table = dotted_name(tables[0]) if tables else ""
     if not table or table.partition(".")[0] in names_bound(node):

@@ -137,7 +137,7 @@ def _assert_match(
     """Return the edits that assert that the mask has a match, and search in it.
 
     A mask without a name gets one. Also returns the text of the assertion. None if code checks for
-    a match, or where no statement can come before the only one that searches.
+    a match, if several statements search, or if no statement can come before the one that does.
     """
     document = site.document
     reads = [one for one in asked.questions if one.reads_index]
@@ -154,18 +154,18 @@ def _assert_match(
         if found.bound
         else cst.Name(document.unused_local(line, "hits", "matches"))
     )
-    code = f"for `{document.code(found.mask)}`"
-    test, message, position = "{name}.any()", f"no match {code}", reads[0].position
     if asked.is_single:
-        test, message = "{name}.sum() == 1", f"no single match {code}"
-    elif position is not None and len(reads) == 1:
-        test, message = "{name}.sum() > {position}", f"too few matches {code}"
-    elif any(one.position is not None for one in reads):
+        test, fault = build_expression("{name}.sum() == 1", name=name), "no single match"
+    elif all(one.position is None for one in reads):
+        test, fault = build_expression("{name}.any()", name=name), "no match"
+    elif len(reads) == 1 and (position := reads[0].position) is not None:
+        test = build_expression("{name}.sum() > {position}", name=name, position=position)
+        fault = "too few matches"
+    else:
         return None
-    test = f"assert {test}, {{text}}"
-    text = string_literal(message)
+    message = f"{fault} for `{document.code(found.mask)}`"
     lines = [
-        build_statement(test, name=name, text=text, position=position or cst.Integer("0")),
+        build_statement("assert {test}, {text}", test=test, text=string_literal(message)),
         replace_nodes(line, _answer_questions(asked, name)),
     ]
     if not found.bound:

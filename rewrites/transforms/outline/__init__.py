@@ -22,6 +22,7 @@ from fullgraph.rewrites.transforms.outline.output_calls import (
 from fullgraph.rewrites.transforms.outline.parameter_types import (
     observation_of,
     parameter_type_of,
+    parameters_of,
     strip_item,
 )
 from fullgraph.rewrites.transforms.outline.statement import (
@@ -56,6 +57,7 @@ __all__ = [
     "operator_path",
     "outline_statement",
     "parameter_type_of",
+    "parameters_of",
     "set_apart",
     "strip_item",
     "tensor_condition",

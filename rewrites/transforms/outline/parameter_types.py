@@ -216,7 +216,7 @@ def _definitions_of(document: Document, function: cst.CSTNode, code: str) -> Ite
     `code` is the source of the variable: a name or an attribute. For a definition of unknown type,
     yield its target.
     """
-    for param in _parameters_of(function):
+    for param in parameters_of(function):
         if param.name.value == code:
             yield param
     for node in m.findall(function, m.Assign() | m.AnnAssign() | m.AugAssign() | m.For()):
@@ -249,7 +249,7 @@ def _definitions_in_tuple(
         yield target
 
 
-def _parameters_of(function: cst.CSTNode | None) -> Iterator[cst.Param]:
+def parameters_of(function: cst.CSTNode | None) -> Iterator[cst.Param]:
     """Yield the parameters of a function, without `*args` and `**kwargs`."""
     if isinstance(function, cst.FunctionDef | cst.Lambda):
         listed = function.params
@@ -260,7 +260,7 @@ def _arguments_for(document: Document, param: cst.Param) -> Iterator[cst.CSTNode
     """Yield the arguments that calls in this file pass to a parameter."""
     function = document.function(param.name)
     assert isinstance(function, cst.FunctionDef)
-    names = [one.name.value for one in _parameters_of(function) if one.name.value != "self"]
+    names = [one.name.value for one in parameters_of(function) if one.name.value != "self"]
     for call in document.ranges:
         if isinstance(call, cst.Call) and (
             dotted_name(call.func).rpartition(".")[2] == function.name.value
@@ -289,7 +289,7 @@ def _may_be_none(document: Document, statement: cst.CSTNode, part: cst.CSTNode) 
     none, code = m.Name("None"), document.code(part)
     tests = m.Comparison(comparisons=[m.ComparisonTarget(m.Is() | m.IsNot(), none)])
     compared = [cst.ensure_type(one, cst.Comparison) for one in m.findall(statement, tests)]
-    parameters = _parameters_of(document.function(statement))
+    parameters = parameters_of(document.function(statement))
     defaults = {one.name.value: one.default for one in parameters}
     return m.matches(defaults.get(code) or cst.Pass(), none) or any(
         document.code(one.left) == code for one in compared
