@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from benchmarks.models.entry import Built
 
@@ -51,7 +52,7 @@ class Step:
 
 def _weights(output: torch.Tensor) -> torch.Tensor:
     """Return a gradient for an output: not constant, which norms would cancel."""
-    values = torch.linspace(-1, 1, output.numel(), dtype=output.dtype)
+    values = torch.linspace(-1, 1, output.numel(), dtype=output.dtype, device=output.device)
     return values.view(output.shape)
 
 
@@ -82,15 +83,37 @@ def distance(expected: torch.Tensor, actual: torch.Tensor) -> float:
     return float(((one - other).nan_to_num().abs().max()) / scale)
 
 
+def on_device(built: Built, device: str) -> Built:
+    """Return a model and its arguments on a device; the model itself is moved."""
+    model, args, kwargs = built
+    if isinstance(model, torch.nn.Module):
+        model = model.to(device)
+    args, kwargs = tree_map_only(torch.Tensor, lambda one: one.to(device), (args, kwargs))
+    return model, args, kwargs
+
+
 def shortest_seconds(run: Callable[[], object], seconds: float = 1.0) -> float:
     """Return the shortest time of calls, of which there are at least three.
 
-    It is the CPU time of this thread, for the machine may be shared: torch runs on one thread.
+    It is the CPU time of this thread, for the machine may be shared: torch runs on one thread. On a
+    GPU it is the time until the device has finished.
     """
+    is_on_gpu = torch.cuda.is_initialized()
+    clock = time.perf_counter if is_on_gpu else time.thread_time
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < end:
-        start = time.thread_time()
+        start = clock()
         run()
-        times.append(time.thread_time() - start)
+        if is_on_gpu:
+            torch.cuda.synchronize()
+        times.append(clock() - start)
     return min(times)
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """Return the most memory of the GPU that a call takes in addition to what is allocated."""
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    return torch.cuda.max_memory_allocated() - before
