@@ -16,7 +16,7 @@ from fullgraph.compiler.lowering.cpp.scalars import (
     number_text,
     operator_text,
 )
-from fullgraph.compiler.lowering.ir import Constant, Load, Operation
+from fullgraph.compiler.lowering.ir import Constant, Expression, Load, Operation
 
 
 @dataclass
@@ -58,16 +58,20 @@ class Writer(ExpressionWriter):
         return self.define(load_text(text, load.dtype), load.dtype, axes)
 
     def _masked(self, operation: Operation) -> str:
-        condition, other = self.value(operation.args[0]), self.value(operation.args[2])
+        condition, (_, value, other) = self.value(operation.args[0]), operation.args
         name = self.arguments.new_variable()
-        inside = self.inside()
-        inside._condition = frozenset("r")
-        value = inside.value(operation.args[1])
-        self.is_vector = inside.is_vector
-        body = " ".join([*inside.lines, f"{name} = {value};"])
+        parts = [self._assign(name, value), self._assign(name, other)]
         self.lines += [
-            f"{compute_type(operation.dtype)} {name} = {other};",
-            f"if ({condition}) {{ {body} }}",
+            f"{compute_type(operation.dtype)} {name};",
+            f"if ({condition}) {{ {parts[0]} }} else {{ {parts[1]} }}",
         ]
         self.axes[name] = frozenset("r")
         return name
+
+    def _assign(self, name: str, value: Expression) -> str:
+        """Return the statements of one branch, which assign a value to a variable."""
+        inside = self.inside()
+        inside._condition = frozenset("r")
+        text = inside.value(value)
+        self.is_vector = self.is_vector and inside.is_vector
+        return " ".join([*inside.lines, f"{name} = {text};"])

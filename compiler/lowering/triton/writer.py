@@ -63,16 +63,20 @@ class Writer(ExpressionWriter):
         return self.define(text, load.dtype, axes)
 
     def _masked(self, operation: Operation) -> str:
-        condition, other = self.value(operation.args[0]), self.value(operation.args[2])
+        condition, (_, value, other) = self.value(operation.args[0]), operation.args
+        rest = self
+        if not isinstance(other, Constant):
+            axes = self.axes_of([condition])
+            rest = self._under(self.define(f"{condition} == 0", torch.bool, axes))
+        texts = [condition, self._under(condition).value(value), rest.value(other)]
+        return self.define(f"tl.where({', '.join(texts)})", operation.dtype, self.axes_of(texts))
+
+    def _under(self, condition: str) -> Writer:
+        """Return a writer of the same statements whose loads run under a further condition."""
         inside = self.inside()
         inside.lines = self.lines
         inside._condition = condition
         if self._condition:
-            text, axes = (
-                f"{self._condition} & {condition}",
-                self.axes_of([self._condition, condition]),
-            )
-            inside._condition = self.define(text, torch.bool, axes)
-        value = inside.value(operation.args[1])
-        text = f"tl.where({condition}, {value}, {other})"
-        return self.define(text, operation.dtype, self.axes_of((condition, value, other)))
+            text, axes = f"{self._condition} & {condition}", [self._condition, condition]
+            inside._condition = self.define(text, torch.bool, self.axes_of(axes))
+        return inside
