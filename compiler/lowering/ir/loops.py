@@ -198,11 +198,15 @@ class LoopGraph:
     updates: tuple[Update, ...]
     outputs: tuple[Output, ...]
     device: torch.device
-    """Device of every tensor."""
+    """Device on which the loops run."""
     assertions: tuple[Assertion, ...] = ()
     """Conditions that are checked after the steps."""
     complex_buffers: frozenset[str] = frozenset()
     """Buffers that torch allocates as complex; each has one more dim, of two parts."""
+    on_cpu: frozenset[str] = frozenset()
+    """Inputs, constants and extern results on the CPU; the program copies them to the device."""
+    cpu_outputs: frozenset[int] = frozenset()
+    """Positions of the outputs that the program copies to the CPU."""
 
     @property
     def kept(self) -> set[str]:
@@ -230,11 +234,14 @@ def strides_of(view: View, buffer: Buffer) -> tuple[Sizes, sympy.Expr] | None:
     """Return strides and offset of a view in its buffer's memory; None if it has none."""
     ranges = ranges_of(view.sizes)
     offset = simplify(flatten_index(view.index, buffer.strides), ranges)
-    strides = []
+    strides: list[sympy.Expr] = []
     for variable in variables_of(view.sizes):
         stride = sympy.Integer(1) if variable == 0 else offset.coeff(variable)
         strides.append(stride)
         offset = sympy.expand(offset - stride * variable)
+    for dim in reversed(range(len(strides) - 1)):
+        if view.sizes[dim] == 1:  # as torch has it: some operators ask how strides are aligned
+            strides[dim] = strides[dim + 1] * view.sizes[dim + 1]
     if any(one.free_symbols & set(ranges) for one in (offset, *strides)):
         return None
     return tuple(strides), offset

@@ -64,7 +64,9 @@ class _Tracer:
         self._assertions: list[Assertion] = []
         self._complex: set[str] = set()
         self._outputs: tuple[Output, ...] = ()
-        self._device: torch.device | None = None
+        self._device = _device_of(module)
+        self._on_cpu: set[str] = set()
+        self._cpu_outputs: set[int] = set()
 
     def trace(self) -> LoopGraph:
         """Trace every node, in order."""
@@ -77,6 +79,11 @@ class _Tracer:
                 self._values[node] = self._call(node)
             elif node.op == "output":
                 self._outputs = tuple(self._output(value) for value in node.args[0])
+                self._cpu_outputs = {
+                    number
+                    for number, value in enumerate(node.args[0])
+                    if self._is_off_device(value)
+                }
         builder = self._builder
         return LoopGraph(
             builder.buffers,
@@ -85,9 +92,11 @@ class _Tracer:
             tuple(builder.steps),
             tuple(self._updates),
             self._outputs,
-            self._device or torch.device("cpu"),
+            self._device,
             tuple(self._assertions),
             frozenset(self._complex),
+            frozenset(self._on_cpu),
+            frozenset(self._cpu_outputs),
         )
 
     def _add_input(self, node: torch.fx.Node) -> None:
@@ -124,6 +133,8 @@ class _Tracer:
     def _add_buffer(self, name: str, tensor: torch.Tensor) -> View:
         """Add the buffer of a tensor that torch allocates; complex ones are read as real."""
         sizes, dtype = sizes_of(tensor), tensor.dtype
+        if tensor.device != self._device:
+            self._on_cpu.add(name)
         strides = tuple(expression_of(stride) for stride in tensor.stride())
         if not dtype.is_complex:
             return self._builder.add_buffer(name, sizes, dtype, strides)
@@ -133,8 +144,8 @@ class _Tracer:
         return as_complex(view)
 
     def _check_tensor(self, node: torch.fx.Node, tensor: torch.Tensor) -> None:
-        self._device = self._device or tensor.device
-        if tensor.device != self._device:
+        can_move = tensor.device.type == "cpu" and (not tensor.dim() or _is_constant(node))
+        if tensor.device != self._device and not can_move:
             problem = f"is on {tensor.device}, and other tensors are on {self._device}"
             raise _refuse(node, _shown(node), problem)
         if (
@@ -142,6 +153,11 @@ class _Tracer:
             or tensor.layout != torch.strided
         ):
             raise _refuse(node, _shown(node), f"has dtype {tensor.dtype}, layout {tensor.layout}")
+
+    def _is_off_device(self, value: object) -> bool:
+        """Return whether a node's result is a tensor on the CPU, in a graph on another device."""
+        example = value.meta.get("val") if isinstance(value, torch.fx.Node) else None
+        return isinstance(example, torch.Tensor) and example.device != self._device
 
     def _value(self, argument: object) -> object:
         """Return an argument with nodes replaced by what they became."""
@@ -252,6 +268,8 @@ class _Tracer:
     def _extern(self, node: torch.fx.Node) -> object:
         """Add an extern call; return views of its results."""
         result = node.meta["val"]
+        if node.all_input_nodes and any(one.device != self._device for one in tensors_in(result)):
+            raise _refuse(node, _shown(node), f"runs on the CPU in a graph on {self._device}")
         is_single = isinstance(result, torch.Tensor)
         views: list[View | None] = []
         for tensor in [result] if is_single else result:
@@ -284,6 +302,8 @@ class _Tracer:
 
     def _update(self, node: torch.fx.Node) -> View:
         """Record an update of an input at the end of the graph."""
+        if self._is_off_device(node.args[0]):
+            raise _refuse(node, "an input on the CPU", f"is updated in a graph on {self._device}")
         target, source = (self._value(argument) for argument in node.args[:2])
         assert isinstance(target, View) and target.buffer in self._inputs
         assert isinstance(source, View)
@@ -302,6 +322,20 @@ class _Tracer:
         if isinstance(found, View):
             return self._with_strides(found)
         return None if found is None else sympy.sympify(found)
+
+
+def _device_of(module: torch.fx.GraphModule) -> torch.device:
+    """Return the device of a graph's tensors; scalars may be on the CPU in addition."""
+    examples = [one for node in module.graph.nodes for one in tensors_in(node.meta.get("val"))]
+    devices = [one.device for one in examples]
+    others = (device for device in devices if device.type != "cpu")
+    return next(others, torch.device("cpu"))
+
+
+def _is_constant(node: torch.fx.Node) -> bool:
+    """Return whether a node is a constant, or computed from constants alone."""
+    sources = node.all_input_nodes
+    return node.op == "get_attr" or (bool(sources) and all(map(_is_constant, sources)))
 
 
 def _shown(node: torch.fx.Node) -> str:

@@ -163,10 +163,14 @@ class _SourceWriter:
             self._write_step(step, number)
         if self._has_errors and not self._is_on_cpu:  # once: a check waits for the device
             self._lines.append("check(error)")
-        outputs = [self._output(one) for one in self._graph.outputs]
+        outputs = [
+            self._output(one) + (".cpu()" if number in self._graph.cpu_outputs else "")
+            for number, one in enumerate(self._graph.outputs)
+        ]
         self._lines.append(f"return [{', '.join(outputs)}]")
         body = "\n".join(f"    {line}" for line in self._lines)
-        return f"def run(inputs):\n{body}\n"
+        moves = [f"{text}\n" for text in map(self._move, self._graph.constants) if text]
+        return f"{''.join(moves)}def run(inputs):\n{body}\n"
 
     def _write_inputs(self) -> None:
         names, symbols = [], self._symbols
@@ -184,12 +188,18 @@ class _SourceWriter:
         for one in self._graph.inputs:
             if not isinstance(one, str):
                 continue
+            self._lines += filter(None, [self._move(one)])
             self._take_parts(one)
             self._lines.append(f"if {one}._is_zerotensor(): {one} = {one}.clone()")  # no memory
             self._bind_sizes(self._graph.buffers[one])
         for one in self._graph.inputs:
             if isinstance(one, str) and one.startswith("tangents"):
                 self._check_strides(self._graph.buffers[one])
+
+    def _move(self, name: str) -> str:
+        """Return the statement that copies a tensor from the CPU to the device; "" if none does."""
+        is_moved = name in self._graph.on_cpu
+        return f"{name} = {name}.to({str(self._graph.device)!r})" if is_moved else ""
 
     def _take_parts(self, name: str) -> None:
         """Write a view of a complex tensor as real numbers."""
@@ -257,6 +267,7 @@ class _SourceWriter:
             self._lines.append(f"{', '.join(targets)}, = {call}")
         for name in extern.results:
             if name:
+                self._lines += filter(None, [self._move(name)])
                 self._take_parts(name)
                 self._bind_sizes(self._graph.buffers[name])
                 self._check_strides(self._graph.buffers[name])
