@@ -225,7 +225,8 @@ def is_near_float64(exact: object, expected: object, got: object, roundings: flo
     eager_special, eager_distance = _largest_difference(values[1], values[0])
     if special != eager_special:
         return special < eager_special
-    zero = replace(values[0], elements=torch.zeros(values[0].shape))
+    assert values[0].elements is not None
+    zero = replace(values[0], elements=torch.zeros_like(values[0].elements))
     greatest = _largest_difference(zero, values[0])[1]
     allowed = roundings * tolerance_of(values[1].dtype).rtol * greatest
     return distance <= NOISE * eager_distance + allowed

@@ -170,3 +170,10 @@ def test_a_long_sum_may_miss_float64_by_roundings_of_its_greatest_element() -> N
 )
 def test_pointwise_graphs_are_recognised(function: Callable[..., Any], pointwise: bool) -> None:
     assert is_pointwise(torch.fx.symbolic_trace(function)) == pointwise
+
+
+def test_results_are_compared_with_float64_on_their_own_device() -> None:
+    one, other, exact = (recorded(value, torch.float32) for value in (1.0, 2.0, 1.0))
+    with torch.device("meta"):  # where other tensors are made
+        found = find_mismatch(one, other, float64_results=lambda: exact)
+    assert found is not None and found.aspect == "value"
