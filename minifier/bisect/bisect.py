@@ -19,6 +19,7 @@ from fullgraph.compiler.isolation import (
     Emit,
     available_memory,
     choose_process,
+    has_accelerator,
     has_fork_server,
     has_process_group,
     preload_dynamo,
@@ -290,7 +291,7 @@ class SandboxOptions:
         """
         free = available_memory() // 3
         cores = os.cpu_count() or 1
-        cold = has_fork_server() or torch.accelerator.current_accelerator() is not None
+        cold = has_fork_server() or has_accelerator()
         if not cold:
             preload_dynamo()
         sandbox = Sandbox(

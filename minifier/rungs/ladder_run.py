@@ -169,7 +169,7 @@ def _run_remaining_rungs(candidate: Candidate, oracle: Oracle) -> dict[str, Rung
     """Run a candidate on its rungs, and return the outcomes by rung.
 
     If a rung crashes the child, the rungs after it run in a new child. Raises FullgraphError if a
-    child cannot run any rung, or if it runs out of device memory.
+    child ends outside a rung, or if it runs out of device memory.
     """
     ends: dict[str, RungOutcome] = {}
     while True:
@@ -183,6 +183,8 @@ def _run_remaining_rungs(candidate: Candidate, oracle: Oracle) -> dict[str, Rung
         ends = {end.rung: end for end in report.ends} | ends
         last = report.ends[-1]
         names = [rung.name for rung in candidate.rungs]
+        if report.broken and last.failure is None and last.rung != names[-1]:
+            raise FullgraphError(report.broken)
         if last.rung not in names[:-1] or _hangs(last):
             return ends
         left = candidate.rungs[names.index(last.rung) + 1 :]

@@ -64,7 +64,7 @@ def test_a_model_comes_down_to_its_relu(run, how):
 
 
 def test_a_healthy_model_is_healthy(run):
-    told, _ = run(NET, "--train", command="bisect", code=2)
+    told, _ = run(NET, "--train", command="bisect")
     assert set(told["rungs"].values()) == {"ok"}
 
 
@@ -132,7 +132,6 @@ def test_random_numbers_of_the_device_are_those_of_eager(run):
             return noisy, torch.ones(64, device=device)
         """,
         command="bisect",
-        code=2,
     )
     assert set(told["rungs"].values()) == {"ok"}
 
