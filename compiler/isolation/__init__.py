@@ -3,6 +3,7 @@
 from fullgraph.compiler.isolation.accelerators import (
     RandomStates,
     devices_are_usable,
+    has_accelerator,
     has_drawn_random_numbers,
     random_states,
     set_random_states,
@@ -62,6 +63,7 @@ __all__ = [
     "devices_of",
     "group_statements",
     "groups_of_graph",
+    "has_accelerator",
     "has_drawn_random_numbers",
     "has_fork_server",
     "has_process_group",

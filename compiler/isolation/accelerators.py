@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Protocol, cast
 
 import torch
 
+_GPU_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""Device files of the drivers of CUDA, of ROCm, and of both under WSL."""
 RandomStates = tuple[torch.Tensor, ...]
 """States of the default generators: of the CPU, then of each initialised device."""
 
@@ -18,6 +22,17 @@ class _DeviceModule(Protocol):
     def device_count(self) -> int: ...
     def memory_allocated(self, device: int) -> int: ...
     def synchronize(self, device: int) -> None: ...
+
+
+def has_accelerator() -> bool:
+    """Return whether this machine may have an accelerator; no driver is opened to find out.
+
+    A CUDA build of torch names its accelerator on a machine without a GPU, too.
+    """
+    device = torch.accelerator.current_accelerator()
+    if device is None or device.type != "cuda" or sys.platform != "linux":
+        return device is not None
+    return any(map(os.path.exists, _GPU_FILES))
 
 
 def random_states() -> RandomStates:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from multiprocessing.connection import Connection, Listener
 
-import torch
-
+from fullgraph.compiler.isolation.accelerators import has_accelerator
 from fullgraph.compiler.isolation.child_process import end_with_parent
 from fullgraph.compiler.isolation.fork_safety import choose_process
 from fullgraph.compiler.isolation.fork_server import (
@@ -133,7 +132,7 @@ def _preload(modules: Iterable[str], inductor: bool) -> None:
     for module in modules:
         importlib.import_module(module)
     imports_less = bool(os.environ.get(_IMPORT_LESS))
-    if torch.accelerator.current_accelerator() is None:
+    if not has_accelerator():
         preload_dynamo()
         if inductor:
             with contextlib.suppress(Exception):  # no C++ compiler: the job that needs it says so

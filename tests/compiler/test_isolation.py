@@ -20,7 +20,12 @@ import torch
 import torch._dynamo
 from torch import nn
 
-from fullgraph.compiler.isolation import choose_process, run_isolated, state_digest
+from fullgraph.compiler.isolation import (
+    choose_process,
+    has_accelerator,
+    run_isolated,
+    state_digest,
+)
 from fullgraph.compiler.isolation.shared_memory import shared_mappings
 
 pytestmark = pytest.mark.compiles
@@ -639,3 +644,8 @@ def test_a_thread_left_running_is_told():
     outcome = run_isolated(job, where="process")
     stop.set()
     assert "Threads that were started still run: left over." in outcome.unrestored
+
+
+def test_a_cuda_build_without_a_gpu_has_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    assert has_accelerator() == Path("/dev/nvidiactl").exists()
