@@ -74,7 +74,13 @@ SECTIONS = (
         "fused",
     ),
     ("C++", "`cpp.write_kernel(kernel, …)`; g++ needs no header for it.", "cpp", "cpp"),
-    ("Triton", "`triton.write_kernel(kernel, …)`, for a graph on a GPU.", "python", "triton"),
+    (
+        "Triton",
+        "`triton.write_kernel(kernel, …)`, for a graph on a GPU "
+        "([figures of an H200](../benchmarks/results/loops-cuda-0368d9a.md)).",
+        "python",
+        "triton",
+    ),
     ("Program", "`runtime.make_program(plan, CPP).source` runs it.", "python", "program"),
 )
 
