@@ -22,7 +22,7 @@ becomes
 
     mask = edges[0] != edges[1]
     row, col = torch.where(mask, edges, 0)
-    out = out.index_add(0, col, torch.where(mask[:, None], x[row], 0))
+    out = out.index_add(0, col, torch.where(mask[..., None], x[row], 0))
 
 A sum of what is not NaN, `x[~x.isnan()].sum()`, becomes `x.nansum()`. For a mean `x.nanmean()` is
 shorter, and unsafe: its gradient is NaN if all of `x` is.

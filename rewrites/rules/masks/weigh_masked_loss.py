@@ -13,7 +13,7 @@ After:
     loss = F.l1_loss(
         torch.where(valid, pred, 0), torch.where(valid, target, 0), reduction="sum"
     ) / valid.sum() + F.cross_entropy(
-        torch.where(valid[:, None], logits, 0), torch.where(valid, labels, -100)
+        torch.where(valid[..., None], logits, 0), torch.where(valid, labels, -100)
     )
 
 Where the mask is `labels != k`, `F.cross_entropy(logits, labels, ignore_index=k)` is shorter, and

@@ -76,6 +76,11 @@ class FullShapeWriter:
         self.masks += 1
         return build_expression("{mask}.sum()", mask=self.mask)
 
+    def flatten(self, node: cst.BaseExpression, full: cst.BaseExpression) -> cst.BaseExpression:
+        """Return `full`, which replaces `node`, with the mask's dimensions merged into one."""
+        rest = self.flow.other_dims(node)
+        return build_expression(f"{{x}}.flatten({f'0, {-1 - rest}' if rest else ''})", x=full)
+
     def torch(self, name: str) -> str:
         """Return the file's spelling of `torch.name`."""
         return self.flow.site.document.imported_name(f"torch.{name}") or f"torch.{name}"
@@ -248,7 +253,8 @@ class FullShapeWriter:
             return self.is_linear(made.tensor)
         if made.name in ops.CONSTANT:
             return all(self._is_harmless(operand) for operand in made.operands)
-        if made.name in ops.LINEAR or self._has_no_gradient(made.name):
+        finite = ops.LINEAR | ops.PIECEWISE_LINEAR
+        if made.name in finite or self._has_no_gradient(made.name):
             return all(self.is_linear(operand) for operand in made.operands)
         if made.name == "linear":  # a gradient of zero times infinity would be NaN
             seen = self.flow.site.observed(node)

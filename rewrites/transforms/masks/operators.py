@@ -23,6 +23,11 @@ CONSTANT = frozenset(
 LINEAR = frozenset({"add", "sub", "subtract", "neg", "negative"})
 SCALED = frozenset({"mul", "multiply", "div", "divide", "true_divide"})
 """Operators that are linear if the other factor is a number."""
+PIECEWISE_LINEAR = frozenset(
+    {"abs", "absolute", "clamp", "clamp_max", "clamp_min", "clip", "hardtanh", "leaky_relu"}
+    | {"maximum", "minimum", "relu", "relu6"}
+)
+"""Operators whose gradient is finite for all values, also for inf and NaN."""
 CURVED = analysis.ELEMENTWISE - SAME - CONSTANT - LINEAR - SCALED
 ELEMENTWISE = SAME | CONSTANT | LINEAR | SCALED | CURVED
 FLATTENING = frozenset({"view", "reshape", "flatten", "ravel"})

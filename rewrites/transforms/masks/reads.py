@@ -57,8 +57,6 @@ class Read:
         """Return `mask` with trailing dimensions of size one, to broadcast against `base`."""
         if self.trailing_dims == 0:
             return mask
-        if self.dims == 1:
-            return build_expression("{mask}[:" + ", None" * self.trailing_dims + "]", mask=mask)
         return build_expression("{mask}[..." + ", None" * self.trailing_dims + "]", mask=mask)
 
 

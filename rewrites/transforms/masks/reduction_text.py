@@ -239,8 +239,8 @@ class ReductionWriter:
             target = self.text.where(self.text.full(root), root, index)
         logits = self.text.full(sink.input)
         if first.dims > 1:
-            logits = build_expression(f"{{x}}.flatten(0, {first.dims - 1})", x=logits)
-            target = build_expression("{x}.flatten()", x=target)
+            logits = self.text.flatten(sink.input, logits)
+            target = self.text.flatten(sink.target, target)
         return self._with_operands(sink, logits, target)
 
     def _with_operands(

@@ -124,11 +124,12 @@ class SinkWriter:
 
     def _rewrite_accumulation(self, sink: IndexAdd) -> cst.BaseExpression:
         """Return a call like `index_add` in which unselected elements add zero at index 0."""
-        index = self._flatten_mask_dims(sink.index, self.text.with_neutral_padding(sink.index, "0"))
+        index = self.text.with_neutral_padding(sink.index, "0")
         if sink.source is not None:
-            source = self._flatten_mask_dims(
-                sink.source, self.text.with_neutral_padding(sink.source, "0")
-            )
+            source = self.text.with_neutral_padding(sink.source, "0")
+            if self.flow.first.dims > 1:
+                index = self.text.flatten(sink.index, index)
+                source = self.text.flatten(sink.source, source)
             new = {id(sink.index): index, id(sink.source): source}
             args = [
                 one.with_changes(value=new.get(id(one.value), one.value)) for one in sink.call.args
@@ -143,18 +144,9 @@ class SinkWriter:
             n=length,
             long=self.text.torch("long"),
             mask=self.text.mask,
-            index=index,
-            ones=self._flatten_mask_dims(
-                sink.index, build_expression("{mask}.long()", mask=self.text.mask)
-            ),
+            index=self.text.flatten(sink.index, index),
+            ones=build_expression("{mask}.flatten().long()", mask=self.text.mask),
         )
-
-    def _flatten_mask_dims(
-        self, node: cst.BaseExpression, full: cst.BaseExpression
-    ) -> cst.BaseExpression:
-        """Return `full` with the mask's dimensions merged into one."""
-        dims = self.flow.first.dims
-        return build_expression(f"{{x}}.flatten(0, {dims - 1})", x=full) if dims > 1 else full
 
     def _only_stored(self, sink: BindSink) -> bool:
         """Return whether all uses of a name are assignments through the same mask."""

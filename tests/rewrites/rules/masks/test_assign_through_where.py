@@ -47,7 +47,7 @@ FIXED = [
     (
         ROWS,
         "z = x.clone()\nz[m]  =  y[m] * 2\nreturn z",
-        "z = x.clone()\nz = torch.where(m[:, None], y * 2, z)\nreturn z",
+        "z = x.clone()\nz = torch.where(m[..., None], y * 2, z)\nreturn z",
     ),
     (
         MASK,
@@ -74,7 +74,7 @@ FIXED = [
         "low = x[m] / 12.92\nhigh = torch.add(y[~m].abs(), 0.055).mul_(2).pow_(2.4)\n"
         "z = torch.empty_like(x)\nz[m] = low\nz[~m] = high\nreturn z",
         "low = x / 12.92\n"
-        "high = torch.add(torch.where(~m, y, 0).abs(), 0.055).mul_(2).pow_(2.4)\n"
+        "high = torch.where(~m, torch.add(y.abs(), 0.055), 0).mul_(2).pow_(2.4)\n"
         "z = torch.where(m, low, high)\nreturn z",
     ),
     (
@@ -114,6 +114,15 @@ def test_fixed():
         outcome.check((Y, X, ~mask), (X, Y, torch.zeros_like(mask)))
 
 
+def test_more_dimensions_and_values_that_are_not_finite():
+    body = "z = x.clone()\nz[m] = torch.clamp(z[m], 0, 1)\nz = z + y\nreturn z"
+    outcome = rewritten(_function(body), X, Y, ROWS)
+    assert "torch.where(m[..., None], torch.clamp(z, 0, 1), z)" in outcome.source
+    batch = torch.stack((X, Y)).detach()
+    batch[0, :2], batch[1, 0] = float("nan"), float("inf")
+    outcome.check((batch.requires_grad_(), Y, torch.stack((ROWS, ~ROWS))))
+
+
 BENDS = """\
 def bend(x, scale=2.0):
     \"\"\"The square root of what is above.\"\"\"
@@ -136,7 +145,7 @@ def changes(x):
     ("mask", "after"),
     [
         (MASK, "z = torch.where(m, bend(torch.where(m, x, 1)), z)"),
-        (ROWS, "z = torch.where(m[:, None], bend(torch.where(m[:, None], x, 1)), z)"),
+        (ROWS, "z = torch.where(m[..., None], bend(torch.where(m[..., None], x, 1)), z)"),
     ],
 )
 def test_a_function_of_the_project_that_takes_each_element_by_itself(mask, after):
@@ -211,7 +220,7 @@ def test_a_layer_that_takes_each_row_by_itself():
     )
     torch.manual_seed(0)
     outcome = rewritten(source, X, ROWS)
-    line = "out = torch.where(m[:, None], self.fc(torch.where(m[:, None], x, 0)), out)"
+    line = "out = torch.where(m[..., None], self.fc(torch.where(m[..., None], x, 0)), out)"
     assert line in outcome.source
     assert outcome.after.default.ok and outcome.after.fullgraph.ok
 

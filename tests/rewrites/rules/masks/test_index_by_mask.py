@@ -57,8 +57,8 @@ FIXED = [
     ),
     (
         "pos = m[:, 0].nonzero().squeeze(1)\nreturn F.mse_loss(x[pos], x.detach()[pos] + 1)",
-        "pos = m[:, 0]\nreturn F.mse_loss(torch.where(pos[:, None], x, 0), "
-        "torch.where(pos[:, None], x.detach() + 1, 0)) * pos.numel() / pos.sum()",
+        "pos = m[:, 0]\nreturn F.mse_loss(torch.where(pos[..., None], x, 0), "
+        "torch.where(pos[..., None], x.detach() + 1, 0)) * pos.numel() / pos.sum()",
     ),
     (
         "z = x * 1\ni, j = torch.where(m)\nz[i, j] = z[i, j] * 2\nreturn z",
@@ -77,7 +77,7 @@ FIXED = [
     (
         "i = m[:, 0].nonzero().flatten()\nreturn x[i].sum(-1).mean() + x[i].sum() / len(i)",
         "i = m[:, 0]\nreturn torch.where(i, x.sum(-1), 0).sum() / i.sum() + "
-        "torch.where(i[:, None], x, 0).sum() / i.sum()",
+        "torch.where(i[..., None], x, 0).sum() / i.sum()",
     ),
     (
         "i, j = torch.where(m.int())\nreturn x[i, j].exp().sum()",
@@ -110,7 +110,7 @@ def test_a_question_that_only_skips_an_assignment_goes():
     outcome = rewritten(_function(body), X, MASK)
     assert outcome.source == _function(
         "y = x * 1\nfor row in m.T:\n    i = row[:6]\n"
-        "    y = torch.where(i[:, None], x * 2, y)\nreturn y"
+        "    y = torch.where(i[..., None], x * 2, y)\nreturn y"
     )
     assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check((X, MASK & False))
@@ -128,7 +128,7 @@ def test_an_index_that_is_in_range_needs_no_mask():
     outcome = rewritten(source, X.detach() * 9, MASK)
     assert (
         "        i = m[:, 0]\n        at = x.sum(1).long() % x.shape[0]\n"
-        "        z = torch.where(i[:, None], self.read(x[at]), z)\n"
+        "        z = torch.where(i[..., None], self.read(x[at]), z)\n"
     ) in outcome.source
     outcome.check((X.detach(), ~MASK), (X.detach(), MASK & False))
 

@@ -53,7 +53,7 @@ FUNCTIONS = [
     (
         ROWS,
         "F.mse_loss(input=x[m], target=y[m])",
-        "F.mse_loss(input=torch.where(m[:, None], x, 0), target=torch.where(m[:, None], y, 0))"
+        "F.mse_loss(input=torch.where(m[..., None], x, 0), target=torch.where(m[..., None], y, 0))"
         " * m.numel() / m.sum()",
     ),
     (
@@ -92,7 +92,7 @@ def test_functions():
 )
 def test_targets_are_ignored(options, index):
     outcome = rewritten(_function(f"F.cross_entropy(x[m], y[m]{options})"), X, LABELS, ROWS)
-    where = f"torch.where(m[:, None], x, 0), torch.where(m, y, {index})"
+    where = f"torch.where(m[..., None], x, 0), torch.where(m, y, {index})"
     assert outcome.source == _function(f"F.cross_entropy({where}{options})")
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check((X, LABELS, torch.zeros_like(ROWS)))
@@ -130,7 +130,7 @@ def test_targets_of_several_dimensions():
         torch.randint(0, 5, (2, 3)),
         torch.tensor([[True, False, True], [False, True, True]]),
     )
-    assert "F.cross_entropy(torch.where(m[..., None], x, 0).flatten(0, 1), " in outcome.source
+    assert "F.cross_entropy(torch.where(m[..., None], x, 0).flatten(0, -2), " in outcome.source
     outcome.check()
 
 
