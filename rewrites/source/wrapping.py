@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -16,6 +17,9 @@ _WORTHWHILE = 24
 
 _EXPLANATION = re.compile(r"# +(?!(noqa|type|pragma|fmt|pylint|pyright|mypy|ruff)\b)")
 """A comment for people, which need not be on the line of the code."""
+
+_CHAIN = re.compile(r"\w+( \. \w+| [(\[] [)\]])+ *")
+"""The tokens of a chain of calls and subscripts, without what is in brackets."""
 
 
 def wrap_new_lines(old: str, new: str) -> str:
@@ -30,12 +34,14 @@ def wrap_new_lines(old: str, new: str) -> str:
         return new
     kept = set(known)
     step = next((i for a, b in pairwise(known) if (i := _indent(a, b))), "    ")
-    wrapped = "".join(
-        line
-        if len(line.rstrip()) <= width or line.rstrip("\r\n") in kept
-        else _wrap(line, width, step)
-        for line in new.splitlines(keepends=True)
-    )
+    wrapped, rows = "", deque(new.splitlines(keepends=True))
+    while rows:
+        line = rows.popleft()
+        if len(line.rstrip()) > width and line.rstrip("\r\n") not in kept:
+            while rows and _has_open_bracket(line):
+                line = _join(line, rows.popleft())
+            line = _wrap(line, width, step) if len(line.rstrip()) > width else line
+        wrapped += line
     same = wrapped == new or _parse(wrapped) == _parse(new)  # no parse where nothing was wrapped
     return wrapped if same else new
 
@@ -58,6 +64,24 @@ def _indent(line: str, following: str) -> str:
     return after[len(before) :] if line.rstrip().endswith(":") and after.startswith(before) else ""
 
 
+def _has_open_bracket(line: str) -> bool:
+    """Return whether a line without a comment ends inside of brackets."""
+    *tokens, last = _tokens(line.rstrip())
+    texts = [token.string for token in tokens]
+    depth = sum(text in ("(", "[", "{") for text in texts)
+    depth -= sum(text in (")", "]", "}") for text in texts)
+    comments = any(token.type == tokenize.COMMENT for token in tokens)
+    return depth > 0 and last.type == tokenize.ERRORTOKEN and not comments
+
+
+def _join(line: str, following: str) -> str:
+    """Return a line that ends inside of brackets, and the line after it, as one line."""
+    line, rest = line.rstrip(), following.lstrip()
+    if rest.startswith((")", "]", "}")):
+        return line.removesuffix(",") + rest
+    return line + rest if line.endswith(("(", "[", "{")) else f"{line} {rest}"
+
+
 def _wrap(line: str, width: int, step: str) -> str:
     """Return a line of code split inside its outer brackets with the longest content.
 
@@ -76,6 +100,11 @@ def _wrap(line: str, width: int, step: str) -> str:
         new_line = end or "\n"
         rest = code + end if len(code) <= width else _wrap(code + end, width, step)
         return f"{indent}{comment.string}{new_line}{rest}"
+    if (chain := _split_chain(code)) is not None:
+        head, *links = chain
+        rows = [indent + step + link for link in links]
+        rows = [row if len(row) <= width else _wrap(row, width, step) for row in rows]
+        return (end or "\n").join([f"{head}(", *rows, f"{indent})"]) + end
     found = _longest_brackets(code)
     if found is None or found[2] - found[0] < _WORTHWHILE:
         return line
@@ -94,6 +123,28 @@ def _wrap(line: str, width: int, step: str) -> str:
     after = _wrap(after, width, step) if len(after) > width else after
     after = after.replace("_", code[closing], 1)
     return (end or "\n").join([code[: opening + 1], *rows, after]) + end
+
+
+def _split_chain(code: str) -> list[str] | None:
+    """Return the parts of `y = x.f(…).g(…)`: "y = ", "x.f(…)" and ".g(…)".
+
+    None if the value of a statement is not a chain of at least two calls after the first one.
+    """
+    start, depth, columns, parts = 0, 0, list[int](), list[str]()
+    for token in _tokens(code):
+        if token.type in (tokenize.COMMENT, tokenize.ERRORTOKEN):
+            return None
+        depth -= token.string in (")", "]", "}")
+        if depth == 0 and (token.string == "return" or re.fullmatch(r"[-+*/]?=", token.string)):
+            start, columns, parts = token.end[1] + 1, [], []
+        elif depth == 0:
+            if token.string == "." and parts[-1:] == [")"]:
+                columns.append(token.start[1])
+            parts.append(token.string)
+        depth += token.string in ("(", "[", "{")
+    if not start or len(columns) < 2 or not _CHAIN.fullmatch(" ".join(parts)):
+        return None
+    return [code[a:b] for a, b in pairwise([0, start, *columns, len(code)])]
 
 
 def _longest_brackets(code: str) -> tuple[int, list[int], int] | None:

@@ -55,6 +55,24 @@ def test_what_follows_the_brackets_is_split_too():
     )
 
 
+def test_a_long_first_line_of_a_statement_is_split_with_the_others():
+    line = f"x = f({NAME}, {NAME}) + another_function([\n    1,\n    2,\n])\n"
+    assert wrap_new_lines("", line) == (
+        f"x = f(\n    {NAME}, {NAME}\n) + another_function([1, 2])\n"
+    )
+    comment = line.replace("1,", "1,  # the first one")
+    assert ast.dump(ast.parse(wrap_new_lines("", comment))) == ast.dump(ast.parse(comment))
+
+
+def test_each_call_of_a_chain_gets_a_line():
+    call = f"torch.zeros({NAME}).add({NAME}, {NAME})"
+    line = f"if x:\n    x.y += {call}.reshape(\n        2, 1\n    )\n"
+    assert wrap_new_lines("", line) == (
+        f"if x:\n    x.y += (\n        torch.zeros({NAME})\n        .add({NAME}, {NAME})\n"
+        "        .reshape(2, 1)\n    )\n"
+    )
+
+
 def test_arguments_that_do_not_fit_get_a_line_each():
     line = f"while f({NAME}, g({NAME}, {NAME}, {NAME}), {NAME}):\n    pass\n"
     inner = f"        {NAME},\n" * 3
