@@ -25,17 +25,21 @@ where a name is made of it: `self.experts[f"expert_{k[0]}"]`.
 
 Before:
 
+    counts = torch.bincount(top, minlength=8)
     hit = (counts > 0).nonzero()
     for k in hit:
         y = y + share[k] * self.experts[k](x)
 
 After:
 
+    counts = torch.bincount(top, minlength=8)
     hit = counts > 0
     for k in range(len(self.experts)):
         if not (torch.compiler.is_compiling() or hit[k]):
             continue
         y = y + share[k] * self.experts[k](x)
+
+Where nothing says that `hit` has an element for each expert, it is `hit[k : k + 1].any()`.
 
 What such a loop over `unique()` adds up is masked, because an average over no element is NaN:
 
@@ -54,7 +58,7 @@ After, with an edit of the selection:
 A variable with a row for each class says how many there are, too; the rows of absent classes stay
 as they are: `means[c] = x[labels == c].mean(0)`.
 
-Unsafe: it assumes that an iteration for an index that does not occur changes nothing, or that every
+Unsafe: it assumes that an iteration for an index that does not occur changes nothing, and that every
 element is an index; the additional iterations cost compiled code time.
 
 Refuses: loops in which the index goes elsewhere than into subscripts and comparisons, those that
@@ -73,11 +77,14 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import (
     Definitions,
     Site,
+    assigned_value,
     find_definitions,
     is_tensor,
     live_in,
     names_read,
+    operation_of,
     statements_after,
+    torch_name,
 )
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
@@ -91,6 +98,8 @@ from fullgraph.rewrites.transforms.branches.shortcut import is_work, skip_unless
 from fullgraph.rewrites.transforms.masks.index_uses import IndexUses
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 
+_CLASSES = {"one_hot": ("num_classes", 1), "bincount": ("minlength", 2)}
+"""Functions that count classes, each with the argument that says how many, and its position."""
 _SAME = ("tolist", "flatten", "ravel", "view", "reshape", "squeeze", "unbind", "cpu")
 
 
@@ -147,12 +156,16 @@ class _LoopOverAll:
         if masked := self._masked(skips):
             new = masked[0].with_changes(iter=edits[self.loop.iter])
             edits, assumes = self._place(None, {self.loop: new}), masked[1]
-            where, within = map(self.site.document.code, (self.tensor or count, count))
-            assumes[f"every element of `{where}` is an index of `{within}`"] = None
         elif named is not None:
-            edits = self._place(named.assignment, self._skip_in_eager(named, edits))
+            edits = self._place(named.assignment, self._skip_in_eager(named, count, edits))
         else:
             edits, skips = self._place(None, edits), False
+        if self.tensor is not None and not count.deep_equals(named.value if named else self.tensor):
+            where, within = map(self.site.document.code, (self.tensor, count))
+            clause = f"every element of `{where}` is an index of `{within}`"
+            if self.is_mask:
+                clause = f"`{where}` has no more elements than `{within}`"
+            assumes[clause] = None
         return Rewrite(
             edits,
             "A loop over all indices has a fixed number of iterations"
@@ -175,11 +188,31 @@ class _LoopOverAll:
         block = isinstance(self.loop.body, cst.IndentedBlock)
         return block and works and (self._is_flat or not self.is_mask)
 
-    def _may_be_shorter(self) -> bool:
-        """Return whether the mask may lack the last indices, as counts of `bincount` do."""
-        function = self.site.document.function(self.loop)
-        code = self.site.document.code(function) if function is not None else ""
-        return "bincount(" in code and "minlength" not in code
+    def _may_be_shorter(self, mask: cst.CSTNode | None) -> bool:
+        """Return whether a mask may lack the last indices, as counts of `bincount` do.
+
+        False only if every tensor that it is computed from counts a given number of classes.
+        """
+        calls, seen = set[cst.Call](), set[cst.CSTNode]()
+        waiting = [mask] if mask is not None else []
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, cst.Call) and torch_name(self.site, node) in _CLASSES:
+                calls.add(node)
+                continue
+            waiting += node.children
+            if isinstance(node, cst.Name):
+                found = self.index.known.reaching.get(node, frozenset()) - seen
+                seen |= found
+                values = (assigned_value(self.site.document, binding) for binding in found)
+                waiting += [value for value in values if value is not None]
+        return not calls or any(self._is_open(call) for call in calls)
+
+    def _is_open(self, call: cst.Call) -> bool:
+        """Return whether the largest element decides how many classes a call counts."""
+        keyword, place = _CLASSES[torch_name(self.site, call)]
+        made = operation_of(self.site, call)
+        return made is None or (keyword not in made.keywords and len(made.operands) <= place)
 
     def _count(self, named: NamedTensor | None) -> cst.BaseExpression | None:
         """Return an expression with an element for each index; None if there is none."""
@@ -202,12 +235,16 @@ class _LoopOverAll:
         return mask_absent(self.site, self.loop, self.tensor, skips)
 
     def _skip_in_eager(
-        self, named: NamedTensor, edits: dict[cst.CSTNode, Replacement]
+        self,
+        named: NamedTensor,
+        count: cst.BaseExpression,
+        edits: dict[cst.CSTNode, Replacement],
     ) -> dict[cst.CSTNode, Replacement]:
         """Return the edits of the loop, by which eager code skips an index that does not occur."""
         document, k = self.site.document, cst.ensure_type(self.loop.target, cst.Name).value
         if self.is_mask:
-            element = f"[{k} : {k} + 1].any()" if self._may_be_shorter() else f"[{k}]"
+            shorter = count is not named.value and self._may_be_shorter(self.tensor)
+            element = f"[{k} : {k} + 1].any()" if shorter else f"[{k}]"
             test = build_expression(f"{{t}}{element}", t=named.value)
             return insert_guard(self.loop, skip_unless(document, test), edits)
         equal = build_expression(f"{{t}} == {k}", t=named.value)

@@ -264,3 +264,23 @@ def test_counts_may_lack_the_last_classes():
     ), outcome.refusals
     new, x = imported(outcome.source).Model(), X.clone()
     assert new(x, torch.zeros(6, dtype=torch.int64)).shape == x.shape
+
+
+def test_a_mask_from_elsewhere_may_be_shorter_than_the_list_of_layers():
+    source = f"""{TABLE.replace("top)", "top, hit)")}
+        for k in hit.nonzero().flatten().tolist():
+            y = y + (top == k)[:, None] * (x @ self.experts[k])
+        return y
+"""
+    top = torch.tensor([0, 0, 1, 1, 1, 0])
+    outcome = rewritten(source, X, top, torch.tensor([True, True]))
+    assert "or hit[k : k + 1].any()):" in outcome.source, outcome.refusals
+    assert outcome.assumes[1:] == ["`hit` has no more elements than `self.experts`"]
+    outcome.check((X, top, torch.tensor([True, False, False])))
+
+
+def test_every_element_has_to_be_an_index():
+    loop = "top = hit.int().argmax(1)\n        for k in top.unique():\n"
+    line = "            y = torch.where((top == k)[:, None], self.experts[k](x), y)"
+    outcome = rewritten(MIXTURE.replace("LOOP", loop + line), X)
+    assert outcome.assumes[1:] == ["every element of `top` is an index of `self.experts`"]
