@@ -27,7 +27,8 @@ assertion keeps the error of a search without a match:
     assert hits.sum() == 1, "no single match for `self.timesteps == t`"
     step = hits.int().argmax().item()
 
-The second one is asserted by `hits.sum() > 1`. Python leaves such lines out under `-O`.
+The second one is asserted by `hits.sum() > 1`. Python leaves such lines out under `-O`. No line is
+added where a tensor decides whether the search runs, or where a `try` may handle its error.
 
 Unsafe where no condition guards the index: without a match it raised another exception.
 

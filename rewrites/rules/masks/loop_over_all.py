@@ -58,8 +58,8 @@ After, with an edit of the selection:
 A variable with a row for each class says how many there are, too; the rows of absent classes stay
 as they are: `means[c] = x[labels == c].mean(0)`.
 
-Unsafe: it assumes that an iteration for an index that does not occur changes nothing, and that every
-element is an index; the additional iterations cost compiled code time.
+Unsafe: it assumes that an iteration for an index that does not occur changes nothing, and that
+every element is an index; the additional iterations cost compiled code time.
 
 Refuses: loops in which the index goes elsewhere than into subscripts and comparisons, those that
 neither compare nor index a tensor with it, those after which it is read, and those in which no list

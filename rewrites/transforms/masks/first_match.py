@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import NotApplicable, Site, split_statements, walk
 from fullgraph.rewrites.source import (
@@ -22,6 +23,7 @@ from fullgraph.rewrites.transforms.masks.nonzero import (
     question_of,
 )
 from fullgraph.rewrites.transforms.masks.reads import can_insert_before
+from fullgraph.rewrites.transforms.outline import condition_needs_values, is_exception_caught
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +139,8 @@ def _assert_match(
     """Return the edits that assert that the mask has a match, and search in it.
 
     A mask without a name gets one. Also returns the text of the assertion. None if code checks for
-    a match, if several statements search, or if no statement can come before the one that does.
+    a match or handles the error, if several statements search, if no statement can come before the
+    one that does, or if data decide whether it runs: that branch would stay a break.
     """
     document = site.document
     reads = [one for one in asked.questions if one.reads_index]
@@ -147,6 +150,8 @@ def _assert_match(
         or asked.tests
         or any(document.statement(one.node) is not line for one in reads)
         or not can_insert_before(document, line, [one.node for one in reads])
+        or is_exception_caught(document, line)
+        or _depends_on_data(site, line)
     ):
         return None
     name = (
@@ -174,6 +179,26 @@ def _assert_match(
     first = first.with_changes(leading_lines=line.leading_lines)
     others = [one.with_changes(leading_lines=()) for one in others]
     return {line: cst.FlattenSentinel([first, *others])}, message
+
+
+def _depends_on_data(site: Site, statement: cst.CSTNode) -> bool:
+    """Return whether the values of a tensor decide if a function gets to a statement."""
+    document = site.document
+    inside = (statement, *document.ancestors(statement))
+    function = document.function(statement)
+    exits = m.Return() | m.Break() | m.Continue()
+    return any(
+        condition_needs_values(site, one.test)
+        for one in walk(function or document.module)
+        if isinstance(one, cst.If | cst.While)
+        and (
+            one in inside
+            or (
+                document.position(one).line < document.position(statement).line
+                and m.findall(one, exits)
+            )
+        )
+    )
 
 
 def select_match(

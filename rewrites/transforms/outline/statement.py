@@ -200,6 +200,7 @@ def condition_needs_values(site: Site, test: cst.BaseExpression) -> bool:
         in ("item", "tolist", "equal", "allclose", "is_nonzero")
         or any(site.is_tensor(arg.value) and not site.is_tensor(call) for arg in call.args)
         for call in calls
+        if site.callee_name(call) not in ("len", "isinstance", "hasattr")
     )
 
 

@@ -123,6 +123,26 @@ def test_a_search_that_may_not_run_gets_no_assertion():
     assert outcome.assumes == ["something is found: of nothing the index is an error"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if x.sum() > 9:\n    return x\nreturn x * (x == 3).nonzero()[0, 0]",
+        "if x.sum() > 3:\n    x = x * (x == 3).nonzero()[0, 0]\nreturn x",
+        "try:\n    y = (x == 3).nonzero()[0, 0]\nexcept IndexError:\n    y = 0\nreturn x + y",
+    ],
+)
+def test_no_assertion_where_data_decide_or_the_error_is_handled(body):
+    text, _, _ = offered(_function(body), "(x == 3).nonzero()", "nonzero", ROW, rule="FG407")
+    assert text == _function(body.replace("nonzero()[0, 0]", "int().argmax()"))
+
+
+def test_an_assertion_under_a_condition_that_is_known():
+    body = "if len(x) > 3:\n    x = x * (x == 3).nonzero()[0, 0]\nreturn x"
+    outcome = rewritten(_function(body), ROW)
+    assert "    assert hits.any(), " in outcome.source
+    outcome.check((ROW[:3],))
+
+
 def test_the_second_of_several_as_schedulers_search_for_it():
     body = "i = (x == 3).nonzero()\nk = 1 if len(i) > 1 else 0\nreturn x + i[k] - i[1, 0]"
     outcome = rewritten(_function(body), ROW)
