@@ -92,8 +92,8 @@ def run_in_eager_only(document: Document, *statements: cst.BaseStatement) -> cst
 def compiled_part(new: Replacement, whole: bool = False) -> Replacement:
     """Return new code in which conditions have `True` for `torch.compiler.is_compiling()`.
 
-    That is what is one operand of an `and` or `or`; with `whole`, an `if` that asks nothing else,
-    too.
+    That is what is one operand of an `and` or `or`, and what an `if` asks alone; with `whole`,
+    `if not torch.compiler.is_compiling()` too.
     """
     if isinstance(new, cst.FlattenSentinel):
         parts = [compiled_part(one, whole) for one in new.nodes]
@@ -111,5 +111,6 @@ def compiled_part(new: Replacement, whole: bool = False) -> Replacement:
             for one in found
             for call in m.findall(cst.ensure_type(one, cst.BooleanOperation).left, asked)
         ]
+        + [cst.ensure_type(one, cst.If).test for one in m.findall(new, m.If(test=asked))]
     )
     return replace_nodes(new, {call: cst.Name("True") for call in calls})

@@ -21,6 +21,9 @@ The inner `where` keeps a function away from elements at which it, or its gradie
 NaN. The original changes the tensor that `x` is, for all who hold it: the name gets a new tensor
 only where it was made in this function and given to nobody; else it is `x.copy_(…)`.
 
+Where a layer multiplies the selected rows, as `y[m] = self.fc(x[m])`, the new line stands under
+`if torch.compiler.is_compiling()` and the old one under `else`: eager code costs what it did.
+
 Unsafe where shapes are not known.
 
 Refuses: other masks on both sides, selected elements that are needed elsewhere too, functions that

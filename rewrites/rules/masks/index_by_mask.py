@@ -16,6 +16,14 @@ After:
     return torch.where(keep, loss, 0).sum() / keep.sum()
 
 `if i.numel() == 0: continue` goes where it only skips such assignments: they change nothing then.
+Where a layer multiplies the selected rows, eager code still multiplies only these:
+
+    for level, head in enumerate(self.heads):
+        at = levels == level
+        if torch.compiler.is_compiling():
+            y = torch.where(at[..., None], head(torch.where(at[..., None], x, 0)), y)
+        elif at.any():
+            y[at] = head(x[at])
 
 Likewise `y.index_fill_(0, i, 0.0)`, which becomes `y.masked_fill_(mask, 0.0)`, and the question
 whether there are indices at all, `if i.numel() == 0`, which becomes a branch on `~mask.any()`: the
@@ -131,10 +139,16 @@ def _without_question(site: Site, made: Rewrite, use: IndicesUse) -> Rewrite:
     block = getattr(site.document.parent(node), "body", ())
     after = block[block.index(node) + 1 :]
     stores = [one.body[0] for one in after if isinstance(one, cst.SimpleStatementLine)]
-    changed = all(one in made.replacements and _is_store(one) for one in stores)
+    changed = all(
+        _is_store(one) and {one, site.document.statement(one)} & made.replacements.keys()
+        for one in stores
+    )
     if use.kind != "none" or not skips or not stores or len(stores) < len(after) or not changed:
         return made
     kept = {one: new for one, new in made.replacements.items() if one is not use.node}
+    match made.replacements[use.node], kept.get(after[0]):
+        case cst.UnaryOperation(expression=found), cst.If(orelse=cst.Else(body=body)) as guard:
+            kept[after[0]] = guard.with_changes(orelse=cst.If(found, body))
     return replace(
         made,
         replacements={**kept, node: cst.RemoveFromParent()},
@@ -162,6 +176,7 @@ def _rewrite_all(
     subscript cannot be rewritten, a refusal is returned.
     """
     assumes: list[str] = []
+    has_shortcut = False
     covered: set[cst.CSTNode] = set()
     for one in found:
         if one.node in covered or _is_target(site, one.node):
@@ -174,6 +189,7 @@ def _rewrite_all(
             return made
         edits |= dict(made.replacements)
         assumes += made.assumes
+        has_shortcut |= made.has_shortcut
         covered |= set(gone.reads)
     for one in found:
         inside = any(node in edits for node in (one.node, *site.document.ancestors(one.node)))
@@ -189,7 +205,14 @@ def _rewrite_all(
         assert isinstance(one.node, cst.Subscript)
         edits[one.node] = one.node.with_changes(slice=[index])
     applicability = Applicability.UNSAFE if assumes else Applicability.SAFE
-    return Rewrite(edits, _WHY, applicability, tuple(dict.fromkeys(assumes)), ("torch",))
+    return Rewrite(
+        edits,
+        _WHY,
+        applicability,
+        tuple(dict.fromkeys(assumes)),
+        ("torch",),
+        has_shortcut=has_shortcut,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,8 @@ mask: it is filled up before a function can meet it. An empty mask gives NaN as 
 added up in another order, so the last digits may differ. A mask that is not a name, and is needed
 twice, gets one. After `if mask is not None: loss = loss[mask]` the rest of the function goes into
 the `if` too, for the masked case. How many are selected becomes a sum: a test of it, `if y.numel()
-== 0`, is a branch then, for the rules that rewrite branches.
+== 0`, is a branch then, for the rules that rewrite branches. Where a layer multiplies the selected
+rows, eager code keeps its lines, under the `else` of `if torch.compiler.is_compiling()`.
 
 Unsafe where an empty selection was an error (`max`, `min`), where a sum could overflow (float16),
 where `bincount` could find more than `minlength` numbers, and where shapes are not known.

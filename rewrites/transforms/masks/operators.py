@@ -155,6 +155,12 @@ def parse_operation(site: Site, call: cst.Call) -> Operation | None:
     return Operation(call, bare, (call.func.value, *values), True, bare != name)
 
 
+def is_normalization(site: Site, made: Operation) -> bool:
+    """Return whether an operation is a normalization layer, such as `nn.LayerNorm`."""
+    seen = site.observed(made.call.func)
+    return seen is not None and any(".normalization." in name for name in seen.types)
+
+
 def gather_index(made: Operation) -> cst.BaseExpression | None:
     """Return the tensor of indices of a call of `gather` or `take_along_dim`.
 

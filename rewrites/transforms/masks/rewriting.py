@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
 
@@ -11,19 +11,24 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import (
     Document,
     Replacement,
+    build_expression,
     build_statement,
     parenthesize,
     replace_nodes,
     round_trips,
 )
+from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.masks.continuation import copy_continuation
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
+from fullgraph.rewrites.transforms.masks.operators import is_normalization, parse_operation
 from fullgraph.rewrites.transforms.masks.reads import can_insert_before, is_name, is_repeatable
 from fullgraph.rewrites.transforms.masks.sink_text import SinkWriter
-from fullgraph.rewrites.transforms.masks.sinks import MetadataSink, Sink
+from fullgraph.rewrites.transforms.masks.sinks import MetadataSink, Sink, StoreSink
 
 _FILLS = ("0", "1", "0.5")
+_MOST_LINES = 4
+"""How many statements may stand twice, for compiled and for eager code."""
 
 
 def find_sinks(flow: Flow) -> list[Sink]:
@@ -78,16 +83,21 @@ def _rewrite_with_fill(
         written = SinkWriter(flow, text)
         edits = _parenthesize_edits(flow, written.edits())
         _check(flow, [*flow.reads, *_index_calls(flow)], mask)
-        replacements = _with_mask(flow, edits, place, name, mask)
+        guarded = _keep_in_eager(flow, edits, cst.Name(name))
+        replacements = _with_mask(flow, guarded or edits, place, name, mask)
     else:
         if not is_repeatable(flow.site, mask) and text.masks > 1:
             raise NotApplicable("the mask is not the same when it is worked out again")
         _check(flow, [*flow.reads, *_index_calls(flow), *edits], mask)
-        replacements = dict(edits)
+        guarded = _keep_in_eager(flow, edits, given_mask)
+        replacements = dict(guarded or edits)
     if flow.mixed:
         line = flow.site.document.statement(flow.first.node)
         replacements = copy_continuation(flow.site, line, flow.continuation, edits, replacements)
     assumes = list(written.assumes)
+    if guarded is None and (call := next(_products_of_rows(flow, edits), None)) is not None:
+        code = flow.site.document.code(call)
+        assumes.append(f"eager code has time for all rows in `{code}`, not only the selected ones")
     if flow.unsure:
         code = flow.site.document.code(flow.first.base)
         assumes.append(f"the mask is boolean and has the shape of `{code}`")
@@ -97,7 +107,66 @@ def _rewrite_with_fill(
         Applicability.UNSAFE if assumes else Applicability.SAFE,
         tuple(assumes),
         imports=("torch",),
+        has_shortcut=guarded is not None,
     )
+
+
+def _products_of_rows(flow: Flow, edits: Iterable[cst.CSTNode]) -> Iterator[cst.Call]:
+    """Yield the matrix products of the selected rows alone, in the statements of `edits`."""
+    document = flow.site.document
+    for statement in dict.fromkeys(document.statement(node) for node in edits):
+        for node in walk(statement):
+            made = parse_operation(flow.site, node) if isinstance(node, cst.Call) else None
+            if made is None or made.name != "linear" or is_normalization(flow.site, made):
+                continue
+            if any(one in flow.reads or one in flow.names for one in walk(made.tensor)):
+                yield made.call
+
+
+def _keep_in_eager(
+    flow: Flow, edits: Mapping[cst.CSTNode, cst.CSTNode], mask: cst.BaseExpression | None
+) -> dict[cst.CSTNode, Replacement] | None:
+    """Return edits by which eager code multiplies the selected rows alone, as it did.
+
+    The statements become `if torch.compiler.is_compiling(): … else: …`. `mask` is the code of the
+    mask for eager code; None to keep it. The result is None if they multiply no rows, or do not
+    follow one another.
+    """
+    document = flow.site.document
+    if next(_products_of_rows(flow, edits), None) is None or flow.mixed:
+        return None
+    changed = {document.statement(node) for node in edits}
+    block = getattr(document.parent(next(iter(changed))), "body", ())
+    places = [i for i, line in enumerate(block) if line in changed]
+    lines = block[min(places, default=0) : max(places, default=0) + 1]
+    plain = all(isinstance(line, cst.SimpleStatementLine) for line in lines)
+    if len(places) < len(changed) or len(lines) > _MOST_LINES or not plain:
+        return None
+    kept = dict[cst.CSTNode, Replacement]()
+    for read in (*flow.reads.values(), *(one.target for one in _stores(flow))):
+        if mask is not None and isinstance(read.node, cst.Subscript) and read.indices is not None:
+            index = cst.SubscriptElement(cst.Index(mask))
+            kept[read.node] = read.node.with_changes(slice=[index])
+        elif mask is not None:
+            kept[read.mask] = mask
+    first, *others = lines
+    compiled, eager = (
+        [replace_nodes(line.deep_clone() if not new else line, new) for line in lines]
+        for new in (edits, kept)
+    )
+    bare = [block[0].with_changes(leading_lines=()) for block in (compiled, eager)]
+    guard = cst.If(
+        build_expression(compiling_condition(document)),
+        cst.IndentedBlock([bare[0], *compiled[1:]]),
+        cst.Else(cst.IndentedBlock([bare[1], *eager[1:]])),
+        first.leading_lines,
+    )
+    return {first: guard, **dict.fromkeys(others, cst.RemoveFromParent())}
+
+
+def _stores(flow: Flow) -> Iterator[StoreSink]:
+    """Yield the assignments through the mask."""
+    return (one for one in find_sinks(flow) if isinstance(one, StoreSink))
 
 
 def _index_calls(flow: Flow) -> list[cst.CSTNode]:
@@ -128,7 +197,7 @@ def _first_statement(flow: Flow) -> cst.CSTNode:
 
 def _with_mask(
     flow: Flow,
-    edits: Mapping[cst.CSTNode, cst.CSTNode],
+    edits: Mapping[cst.CSTNode, Replacement],
     place: cst.CSTNode,
     name: str,
     mask: cst.BaseExpression,
@@ -138,8 +207,10 @@ def _with_mask(
     inside = {n: new for n, new in edits.items() if place in flow.site.document.ancestors(n)}
     first = build_statement("{name} = {mask}", name=name, mask=mask)
     first = first.with_changes(leading_lines=place.leading_lines)
-    rest = replace_nodes(place, inside).with_changes(leading_lines=())
-    outside = {node: new for node, new in edits.items() if node not in inside}
+    rest = edits[place] if place in edits else replace_nodes(place, inside)
+    outside = {node: new for node, new in edits.items() if node not in inside and node is not place}
+    assert isinstance(rest, cst.BaseStatement)
+    rest = rest.with_changes(leading_lines=())
     return {place: cst.FlattenSentinel([first, rest]), **outside}
 
 

@@ -1,8 +1,9 @@
 import pytest
 import torch
+from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten, rewritten_together
+from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -220,9 +221,35 @@ def test_a_layer_that_takes_each_row_by_itself():
     )
     torch.manual_seed(0)
     outcome = rewritten(source, X, ROWS)
-    line = "out = torch.where(m[..., None], self.fc(torch.where(m[..., None], x, 0)), out)"
-    assert line in outcome.source
+    lines = (
+        "        if torch.compiler.is_compiling():\n"
+        "            out = torch.where("
+        "m[..., None], self.fc(torch.where(m[..., None], x, 0)), out)\n"
+        "        else:\n            out[m] = self.fc(x[m])\n"
+    )
+    assert lines in outcome.source
     assert outcome.after.default.ok and outcome.after.fullgraph.ok
+    seen, model = [], imported(outcome.source).Model()
+    model.fc.register_forward_pre_hook(lambda _, args: seen.append(len(args[0])))
+    expected = model(X, ROWS)
+    assert seen == [int(ROWS.sum())], "eager code multiplies the selected rows alone"
+    assert_close(torch.compile(model, backend="eager", fullgraph=True)(X, ROWS), expected)
+
+
+def test_a_layer_of_rows_that_a_condition_selects():
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.fc = torch.nn.Linear(4, 4)\n\n"
+        "    def forward(self, x):\n        # all that is positive\n"
+        "        return self.fc(x[x[:, 0] > 0]).sum()\n"
+    )
+    outcome = rewritten(source, X)
+    assert (
+        "        # all that is positive\n        mask = x[:, 0] > 0\n"
+        "        if torch.compiler.is_compiling():\n"
+    ) in outcome.source
+    assert "        else:\n            return self.fc(x[mask]).sum()\n" in outcome.source
+    outcome.check(((-X).detach().requires_grad_(),))
 
 
 def test_no_gradient_comes_from_what_is_not_selected():

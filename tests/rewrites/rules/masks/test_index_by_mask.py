@@ -127,10 +127,32 @@ def test_an_index_that_is_in_range_needs_no_mask():
     )
     outcome = rewritten(source, X.detach() * 9, MASK)
     assert (
-        "        i = m[:, 0]\n        at = x.sum(1).long() % x.shape[0]\n"
-        "        z = torch.where(i[..., None], self.read(x[at]), z)\n"
+        "        i = m[:, 0]\n        if torch.compiler.is_compiling():\n"
+        "            at = x.sum(1).long() % x.shape[0]\n"
+        "            z = torch.where(i[..., None], self.read(x[at]), z)\n"
+        "        else:\n            at = x[i].sum(1).long() % x.shape[0]\n"
+        "            z[i] = self.read(x[at])\n"
     ) in outcome.source
     outcome.check((X.detach(), ~MASK), (X.detach(), MASK & False))
+
+
+def test_a_layer_that_is_skipped_without_an_index_stays_skipped_in_eager_code():
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.read = torch.nn.Linear(4, 4)\n\n"
+        "    def forward(self, x, m):\n        z = torch.zeros_like(x)\n"
+        "        for row in m.T:\n            i = (row > 0).nonzero().flatten()\n"
+        "            if len(i) == 0:\n                continue\n"
+        "            z[i] = self.read(x[i])\n        return z\n"
+    )
+    outcome = rewritten(source, X, MASK)
+    assert (
+        "            i = row > 0\n            if torch.compiler.is_compiling():\n"
+        "                z = torch.where("
+        "i[..., None], self.read(torch.where(i[..., None], x, 0)), z)\n"
+        "            elif i.any():\n                z[i] = self.read(x[i])\n"
+    ) in outcome.source
+    outcome.check((X, ~MASK))
 
 
 def test_unsafe_where_nothing_must_not_be_selected():
