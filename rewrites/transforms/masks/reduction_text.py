@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import NotApplicable
+from fullgraph.rewrites.analysis import NotApplicable, walk
 from fullgraph.rewrites.source import build_expression, with_keyword
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
 from fullgraph.rewrites.transforms.masks.losses import Loss
+from fullgraph.rewrites.transforms.masks.operators import parse_operation
+from fullgraph.rewrites.transforms.masks.reads import is_name
 from fullgraph.rewrites.transforms.masks.sinks import ReduceSink
 
 
@@ -56,12 +58,47 @@ class ReductionWriter:
             total = self._reduction_call(sink, filled, "sum")
             self._assume_float16_sum()
             return build_expression("{total} / {count}", total=total, count=self.text.count())
+        if name == "mean" and dims is None and (width := self._row_size(root)) is not None:
+            self._assume_float16_sum()
+            return self._mean_of_rows(self._reduction_call(sink, filled, "sum"), width)
         call = self._reduction_call(sink, filled, name)
         if name == "mean":
             return self._mean_of_selected(call)
         if name == "sum" and first.dtype == "float16":
             self._assume_float16_sum()
         return call
+
+    def _row_size(self, root: cst.BaseExpression) -> cst.BaseExpression | None:
+        """Return code for the number of elements in each selected row of `root`.
+
+        That is `x.shape[-1]` for `x[m] * 2`. None if rows have several dimensions, or no tensor in
+        `root` surely has the same.
+        """
+        flow = self.flow
+        inner = [one for one in walk(root) if isinstance(one, cst.BaseExpression)]
+        parts = [one for one in inner if one in flow.reads or one in flow.names]
+        dims = {flow.other_dims(one) for one in (root, *parts)}
+        calls = (parse_operation(flow.site, one) for one in walk(root) if isinstance(one, cst.Call))
+        plain = all(made is not None and made.name in ops.ELEMENTWISE for made in calls)
+        if dims != {1} or not plain or flow.first.axis or flow.gathers:
+            return None
+        for one in parts:
+            base = flow.reads[one].base if one in flow.reads else one
+            if is_name(base) and self._last_sizes(one) == self._last_sizes(root):
+                return build_expression("{x}.shape[-1]", x=base)
+        return None
+
+    def _last_sizes(self, node: cst.BaseExpression) -> set[int]:
+        """Return the observed sizes of the last dimension of a tensor."""
+        seen = self.flow.site.observed(node)
+        return {shape[-1] for shape in seen.shapes if shape} if seen is not None else set()
+
+    def _mean_of_rows(
+        self, total: cst.BaseExpression, width: cst.BaseExpression
+    ) -> cst.BaseExpression:
+        """Return a sum over the selected rows of `width` elements as their mean."""
+        count = self.text.count()
+        return build_expression("{t} / ({n} * {width})", t=total, n=count, width=width)
 
     def _mean_of_selected(self, mean: cst.BaseExpression) -> cst.BaseExpression:
         """Return a mean over all elements as a mean over the selected ones."""
@@ -202,6 +239,8 @@ class ReductionWriter:
         if sink.reduction == "batchmean":
             if sink.module:
                 raise NotApplicable("`batchmean` of a module is not written as a sum")
+        elif not sink.module and (width := self._row_size(sink.input)) is not None:
+            return self._mean_of_rows(with_keyword(call, "reduction", '"sum"'), width)
         elif sink.module or self.flow.first.trailing_dims or self.flow.first.axis:
             return self._mean_of_selected(call)
         call = with_keyword(call, "reduction", '"sum"')
@@ -211,11 +250,10 @@ class ReductionWriter:
         """Return a loss on logits in which unselected elements have weight 0."""
         if "weight" in sink.options or sink.module:
             raise NotApplicable("the loss of zeros is not zero, and the weights are taken")
-        call = self._with_operands(
-            sink,
-            self.text.with_neutral_padding(sink.input, "0"),
-            self.text.with_neutral_padding(sink.target, "0"),
-        )
+        operands = (sink.input, sink.target)
+        if not all(self.text.padded_value(one).finite for one in operands):
+            raise NotApplicable("there is no number that could stand where nothing is selected")
+        call = self._with_operands(sink, *map(self.text.full, operands))
         weight = self.text.broadcast_mask(sink.input)
         return self._mean_call(sink, with_keyword(call, "weight", weight))
 

@@ -86,7 +86,7 @@ REDUCTIONS = [
     (
         ROWS,
         "return x[m].mean()",
-        "return torch.where(m[..., None], x, 0).mean() * m.numel() / m.sum()",
+        "return torch.where(m[..., None], x, 0).sum() / (m.sum() * x.shape[-1])",
     ),
     (
         ROWS,

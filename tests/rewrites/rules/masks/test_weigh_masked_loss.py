@@ -17,7 +17,8 @@ LABELS = torch.randint(0, 4, (6,))
 
 
 def _function(expression):
-    return f"{HEAD}def f(x, y, m):\n    return {expression}\n"
+    body = expression if "return " in expression else f"return {expression}"
+    return f"{HEAD}def f(x, y, m):\n    {body}\n"
 
 
 def _model(made, call):
@@ -53,8 +54,8 @@ FUNCTIONS = [
     (
         ROWS,
         "F.mse_loss(input=x[m], target=y[m])",
-        "F.mse_loss(input=torch.where(m[..., None], x, 0), target=torch.where(m[..., None], y, 0))"
-        " * m.numel() / m.sum()",
+        "F.mse_loss(input=torch.where(m[..., None], x, 0), target=torch.where(m[..., None], y, 0), "
+        'reduction="sum") / (m.sum() * x.shape[-1])',
     ),
     (
         MASK,
@@ -73,6 +74,12 @@ FUNCTIONS = [
         "F.binary_cross_entropy_with_logits(x[m], y[m])",
         "F.binary_cross_entropy_with_logits(torch.where(m, x, 0), torch.where(m, y, 0), "
         'weight=m, reduction="sum") / m.sum()',
+    ),
+    (
+        MASK,
+        "z = x[m]\n    return F.binary_cross_entropy_with_logits(z, torch.ones_like(z))",
+        "z = torch.where(m, x, 0)\n    return F.binary_cross_entropy_with_logits("
+        'z, torch.ones_like(z), weight=m, reduction="sum") / m.sum()',
     ),
 ]
 
