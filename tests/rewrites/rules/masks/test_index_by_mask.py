@@ -58,7 +58,8 @@ FIXED = [
     (
         "pos = m[:, 0].nonzero().squeeze(1)\nreturn F.mse_loss(x[pos], x.detach()[pos] + 1)",
         "pos = m[:, 0]\nreturn F.mse_loss(torch.where(pos[..., None], x, 0), "
-        'torch.where(pos[..., None], x.detach() + 1, 0), reduction="sum") / (pos.sum() * x.shape[-1])',
+        "torch.where(pos[..., None], x.detach() + 1, 0), "
+        'reduction="sum") / (pos.sum() * x.shape[-1])',
     ),
     (
         "z = x * 1\ni, j = torch.where(m)\nz[i, j] = z[i, j] * 2\nreturn z",
