@@ -15,7 +15,8 @@ After:
     y += torch.where(m, bias, 0)
 
 A new tensor that is only filled needs no line of its own: `z = torch.zeros_like(x)`, `z[m] = x[m]`
-and `z[~m] = f(x[~m])` become `z = torch.where(m, x, f(torch.where(~m, x, 0)))`.
+and `z[~m] = f(x[~m])` become `z = torch.where(m, x, f(torch.where(~m, x, 0)))`. Likewise a clone:
+`z = x.clone()` and `z[m] = f(z[m])` become `z = torch.where(m, f(torch.where(m, x, 0)), x)`.
 
 The inner `where` keeps a function away from elements at which it, or its gradient, would be inf or
 NaN. The original changes the tensor that `x` is, for all who hold it: the name gets a new tensor

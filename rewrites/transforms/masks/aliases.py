@@ -5,13 +5,23 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Definitions, Site, assigned_value, is_new_tensor
+from fullgraph.rewrites.analysis import (
+    Definitions,
+    Site,
+    assigned_value,
+    is_new_tensor,
+    names_bound,
+    names_mutated,
+    torch_name,
+)
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.operators import parse_operation
 from fullgraph.rewrites.transforms.masks.reads import find_read
 
 _LIKE = ("expand_as", "view_as", "reshape_as", "type_as")
 """Methods that take only the shape or the dtype of their argument."""
+_PAIRS = ("max", "min", "median", "mode", "sort", "topk", "kthvalue", "cummax", "cummin")
+"""Functions that return two new tensors."""
 _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 
 
@@ -25,13 +35,52 @@ def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: c
         return False
     bindings = known.before.get(place, {}).get(name.value, frozenset())
     for binding in bindings:
-        made = assigned_value(site.document, binding)
+        made = assigned_value(site.document, binding) or _unpacked_call(site, binding)
         if made is None or not is_new_tensor(site, made):
             return False
         uses = [use for use in known.uses(binding) if _may_come_before(site, use, place, binding)]
         if any(_may_create_alias(site, use, known) for use in uses):
             return False
     return bool(bindings)
+
+
+def _unpacked_call(site: Site, binding: cst.CSTNode) -> cst.Call | None:
+    """Return `x.max(-1)` for a name that `value, index = x.max(-1)` binds; else None."""
+    match [*site.document.ancestors(binding)][:4]:
+        case [cst.Element(), cst.Tuple(), cst.AssignTarget(), cst.Assign(value=cst.Call() as call)]:
+            return call if torch_name(site, call) in _PAIRS else None
+    return None
+
+
+def find_clone(
+    site: Site, known: Definitions, name: cst.Name, place: cst.CSTNode
+) -> tuple[cst.SimpleStatementLine, cst.Name] | None:
+    """Return the line `name = x.clone()` and `x`, if only the statement `place` needs the clone.
+
+    None if `x` may be another tensor there, or have been changed.
+    """
+    document = site.document
+    bindings = known.before.get(place, {}).get(name.value, frozenset())
+    binding = next(iter(bindings)) if len(bindings) == 1 else None
+    match assigned_value(document, binding) if binding is not None else None:
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name() as source, attr=cst.Name("clone")), args=[]
+        ) if site.is_tensor(source):
+            line = document.statement(source)
+        case _:
+            return None
+    block = getattr(document.parent(place), "body", ())
+    if line not in block or not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+        return None
+    between = block[block.index(line) + 1 : block.index(place)]
+    last = document.position(place).line
+    for use in known.uses(binding) if binding is not None else ():
+        if place not in document.ancestors(use) and document.position(use).line <= last:
+            return None
+    changed = source.value in (*names_mutated(*between), *names_bound(*between)) or not all(
+        has_no_alias(site, known, cst.Name(other), place) for other in names_mutated(*between)
+    )
+    return None if changed or m.findall(line, m.Comment()) else (line, source)
 
 
 def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst.CSTNode) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import Definitions, NotApplicable, names_mutated, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
@@ -18,6 +19,7 @@ from fullgraph.rewrites.source import (
     round_trips,
 )
 from fullgraph.rewrites.transforms.eager_only import compiling_condition
+from fullgraph.rewrites.transforms.masks.aliases import find_clone
 from fullgraph.rewrites.transforms.masks.continuation import copy_continuation
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
@@ -90,7 +92,7 @@ def _rewrite_with_fill(
             raise NotApplicable("the mask is not the same when it is worked out again")
         _check(flow, [*flow.reads, *_index_calls(flow), *edits], mask)
         guarded = _keep_in_eager(flow, edits, given_mask)
-        replacements = dict(guarded or edits)
+        replacements = dict(guarded or {**edits, **_without_clones(flow, edits)})
     if flow.mixed:
         line = flow.site.document.statement(flow.first.node)
         replacements = copy_continuation(flow.site, line, flow.continuation, edits, replacements)
@@ -162,6 +164,34 @@ def _keep_in_eager(
         first.leading_lines,
     )
     return {first: guard, **dict.fromkeys(others, cst.RemoveFromParent())}
+
+
+def _without_clones(
+    flow: Flow, edits: Mapping[cst.CSTNode, cst.CSTNode]
+) -> dict[cst.CSTNode, Replacement]:
+    """Return edits that read `x` in place of a clone `y` that `y = torch.where(…)` replaces."""
+    found = dict[cst.CSTNode, Replacement]()
+    for store in _stores(flow):
+        match new := edits.get(store.statement):
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=value):
+                place = flow.site.document.statement(store.statement)
+                known = flow.definitions
+                clone = find_clone(flow.site, known, name, place) if known is not None else None
+                if clone is not None:
+                    line, source = clone
+                    words = {
+                        word
+                        for one in walk(value)
+                        for word in (getattr(one, "attr", None), getattr(one, "keyword", None))
+                    }
+                    uses = {
+                        one: source
+                        for one in walk(value)
+                        if one not in words and m.matches(one, m.Name(name.value))
+                    }
+                    found[line] = cst.RemoveFromParent()
+                    found[store.statement] = new.with_changes(value=replace_nodes(value, uses))
+    return found
 
 
 def _stores(flow: Flow) -> Iterator[StoreSink]:

@@ -48,7 +48,7 @@ FIXED = [
     (
         ROWS,
         "z = x.clone()\nz[m]  =  y[m] * 2\nreturn z",
-        "z = x.clone()\nz = torch.where(m[..., None], y * 2, z)\nreturn z",
+        "z = torch.where(m[..., None], y * 2, x)\nreturn z",
     ),
     (
         MASK,
@@ -115,10 +115,45 @@ def test_fixed():
         outcome.check((Y, X, ~mask), (X, Y, torch.zeros_like(mask)))
 
 
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        (
+            "z = x.clone()\nz[z < 0] += 2\nz[0] = 1\nreturn z",
+            "z = torch.where(x < 0, x + 2, x)\nz[0] = 1\nreturn z",
+        ),
+        (
+            "z = x.clone()\nbest, _ = y.max(-1)\nbest[m] *= 0.5\n"
+            "z[m] = z[m].relu()\nreturn z, best",
+            "best, _ = y.max(-1)\nbest = torch.where(m, best * 0.5, best)\n"
+            "z = torch.where(m[..., None], x.relu(), x)\nreturn z, best",
+        ),
+        (
+            "z = x.clone()\nx = x * 2\nz[m] = z[m].relu()\nreturn z + x",
+            "z = x.clone()\nx = x * 2\nz = torch.where(m[..., None], z.relu(), z)\nreturn z + x",
+        ),
+        (
+            "z = x.clone()\nw = z * 2\nz[m] = z[m].relu()\nreturn z + w",
+            "z = x.clone()\nw = z * 2\nz = torch.where(m[..., None], z.relu(), z)\nreturn z + w",
+        ),
+    ],
+)
+def test_a_clone_that_nobody_else_reads_goes(body, after):
+    outcome = rewritten(_function(body), X, Y, ROWS)
+    assert outcome.source == _function(after), outcome.refusals
+    outcome.check((Y, X, ~ROWS))
+
+
+def test_a_clone_that_protects_its_tensor_stays():
+    body = "z = x.clone()\nx[0] = 1\nz[m] = y[m]\nreturn z"
+    text, _, _ = offered(_function(body), "y[m]", CATEGORY, X.detach(), Y, ROWS)
+    assert "    z = x.clone()\n    x[0] = 1\n    z = torch.where(m[..., None], y, z)\n" in text
+
+
 def test_more_dimensions_and_values_that_are_not_finite():
     body = "z = x.clone()\nz[m] = torch.clamp(z[m], 0, 1)\nz = z + y\nreturn z"
     outcome = rewritten(_function(body), X, Y, ROWS)
-    assert "torch.where(m[..., None], torch.clamp(z, 0, 1), z)" in outcome.source
+    assert "torch.where(m[..., None], torch.clamp(x, 0, 1), x)" in outcome.source
     batch = torch.stack((X, Y)).detach()
     batch[0, :2], batch[1, 0] = float("nan"), float("inf")
     outcome.check((batch.requires_grad_(), Y, torch.stack((ROWS, ~ROWS))))
@@ -145,16 +180,14 @@ def changes(x):
 @pytest.mark.parametrize(
     ("mask", "after"),
     [
-        (MASK, "z = torch.where(m, bend(torch.where(m, x, 1)), z)"),
-        (ROWS, "z = torch.where(m[..., None], bend(torch.where(m[..., None], x, 1)), z)"),
+        (MASK, "z = torch.where(m, bend(torch.where(m, x, 1)), y)"),
+        (ROWS, "z = torch.where(m[..., None], bend(torch.where(m[..., None], x, 1)), y)"),
     ],
 )
 def test_a_function_of_the_project_that_takes_each_element_by_itself(mask, after):
     body = "z = y.clone()\nz[m] = bend(x[m])\nreturn z"
     outcome = rewritten(_function(body).replace("def f", f"{BENDS}def f"), X, Y, mask)
-    assert outcome.source == _function(body.replace("z[m] = bend(x[m])", after)).replace(
-        "def f", f"{BENDS}def f"
-    )
+    assert outcome.source == _function(f"{after}\nreturn z").replace("def f", f"{BENDS}def f")
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check((Y, X, ~mask))
 
