@@ -64,6 +64,9 @@ _LINEAR = word_set(
 """Operators that keep finite values finite and gradients bounded."""
 
 
+_DTYPE_LIMITS = ("torch.finfo", "torch.iinfo")
+
+
 class NeutralValue(StrEnum):
     """Value to put in place of an operand to avoid inf and NaN, such as 1 for `b` in `a / b`.
 
@@ -99,6 +102,8 @@ def has_nan_free_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
     """
     for one in (one for node in nodes for one in walk(node)):
         found = operation_of(site, one) if isinstance(one, cst.BaseExpression) else None
+        if _is_of_numbers(site, one) or site.callee_name(one) in _DTYPE_LIMITS:
+            continue
         if found is None:
             if isinstance(one, cst.Call | cst.BinaryOperation):
                 return False
@@ -144,13 +149,20 @@ def _gives_index(site: Site, node: cst.Call) -> bool:
     return (outer.func is parent or outer.args[0] is parent) and torch_name(site, outer) in _INDICES
 
 
-def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether all operands of an operation are numbers, which have no gradient."""
+def _is_of_numbers(site: Site, node: cst.CSTNode) -> bool:
+    """Return whether all operands of an operation are numbers, which have no gradient.
+
+    So is `torch.finfo(x.dtype).max`.
+    """
     if isinstance(node, cst.BinaryOperation):
-        return is_tensor(site, node.left) is False and is_tensor(site, node.right) is False
+        return all(
+            _is_of_numbers(site, one) or is_tensor(site, one) is False
+            for one in (node.left, node.right)
+        )
     if isinstance(node, cst.Call) and site.callee_name(node).startswith("math."):
         return bool(node.args) and all(is_tensor(site, arg.value) is False for arg in node.args)
-    return False
+    dtype_facts = isinstance(node, cst.Attribute) and site.callee_name(node.value)
+    return dtype_facts in _DTYPE_LIMITS
 
 
 def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:

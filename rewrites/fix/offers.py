@@ -24,7 +24,7 @@ _OUTPUT_GUARD = "FG113"
 """The rule that lets `print` and logging run only in eager."""
 _OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)")
 """New code that defines an operator or calls a private function."""
-_SUBGRAPH = re.compile(r"\btorch\.cond\(|\bwhile_loop\(")
+_SUBGRAPH = re.compile(r"\b_?(cond|while_loop)\(")
 
 
 @dataclass(frozen=True)

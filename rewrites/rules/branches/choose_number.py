@@ -65,7 +65,12 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         except NotApplicable as escape:
             return Refusal(str(escape))
         return rewrite_assuming(
-            edits, _WHY, numbers.assumes, numbers.tests, has_shortcut=numbers.has_shortcut
+            site.document,
+            edits,
+            _WHY,
+            numbers.assumes,
+            numbers.tests,
+            has_shortcut=numbers.has_shortcut,
         )
     return None
 

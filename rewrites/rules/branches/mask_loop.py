@@ -59,7 +59,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         edits = masking.edits()
     except NotApplicable as escape:
         return Refusal(str(escape))
-    return rewrite_assuming(edits, _WHY, masking.assumes, [node.test], has_shortcut=True)
+    return rewrite_assuming(
+        site.document, edits, _WHY, masking.assumes, [node.test], has_shortcut=True
+    )
 
 
 def _leaves_loop(site: Site, node: cst.If) -> bool:

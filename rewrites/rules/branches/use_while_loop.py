@@ -43,7 +43,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         lines = looping.lines()
     except NotApplicable as escape:
         return Refusal(str(escape))
-    return rewrite_assuming({node: cst.FlattenSentinel(lines)}, _WHY, looping.assumes)
+    return rewrite_assuming(
+        site.document, {node: cst.FlattenSentinel(lines)}, _WHY, looping.assumes
+    )
 
 
 _CATEGORIES = (Category.BRANCH, Category.COMPARISON, Category.SCALAR, Category.GUARD)

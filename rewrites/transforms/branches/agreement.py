@@ -17,7 +17,8 @@ from fullgraph.rewrites.analysis import (
     names_bound,
 )
 from fullgraph.rewrites.rule import Applicability, Rewrite
-from fullgraph.rewrites.source import Replacement, dotted_name
+from fullgraph.rewrites.source import Document, Replacement, dotted_name
+from fullgraph.rewrites.transforms.subgraphs import keep_out_of_eager
 
 _NUMBER = "a tensor may take the place of"
 
@@ -128,6 +129,7 @@ class Agreement:
 
 
 def rewrite_assuming(
+    document: Document,
     replacements: Mapping[cst.CSTNode, Replacement],
     why: str,
     assumes: Iterable[str],
@@ -143,7 +145,7 @@ def rewrite_assuming(
     False if callers cannot see that a number became a tensor. `has_shortcut`: see `Rewrite`.
     """
     clauses = tuple(assumes)
-    return Rewrite(
+    rewrite = Rewrite(
         replacements,
         why,
         Applicability.UNSAFE if clauses else Applicability.SAFE,
@@ -153,6 +155,7 @@ def rewrite_assuming(
         numbers=numbers and any(clause.startswith(_NUMBER) for clause in clauses),
         has_shortcut=has_shortcut,
     )
+    return keep_out_of_eager(document, rewrite)
 
 
 def used_names(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -124,6 +124,9 @@ def _add_small_statement(
             _add_local_line(made, line, small)
         case cst.Assign(targets=[target]):
             _add_assignment(site, made, line, target.target, small.value, read_later)
+        case cst.Assign(targets=targets) if read_later.issuperset(names_bound(small)):
+            for target in targets:
+                _add_assignment(site, made, line, target.target, small.value, read_later)
         case cst.AnnAssign(value=cst.BaseExpression() as value):
             _add_assignment(site, made, line, small.target, value, read_later)
         case cst.AugAssign():
@@ -236,6 +239,18 @@ def _fill_in_values(
         return value.with_changes()
     # nodes without such a name stay the same objects, by which their facts are found
     return replace_nodes(value, edits, lambda node: not edits.keys().isdisjoint(walk(node)))
+
+
+def require_once(
+    assigned: Iterable[cst.BaseExpression], made: Iterable[cst.BaseExpression]
+) -> None:
+    """Raise NotApplicable if a value that `a = b = f(x)` assigns twice would be computed twice.
+
+    `assigned` are the values of the branches, and `made` the selections of them.
+    """
+    nodes = Counter(node for one in made for node in walk(one))
+    if any(nodes[one] > 1 and isinstance(one, cst.Call | cst.BinaryOperation) for one in assigned):
+        raise NotApplicable("what it assigns to several names would be computed several times")
 
 
 def make_assignments(values: dict[str, cst.BaseExpression]) -> list[cst.BaseStatement]:

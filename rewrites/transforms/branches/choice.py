@@ -32,10 +32,11 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import (
     Replacement,
     build_expression,
+    dotted_name,
     integer_literal,
     replace_nodes,
 )
-from fullgraph.rewrites.transforms.branches.agreement import Agreement
+from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
 
 _Item = cst.BaseElement | cst.BaseDictElement
@@ -70,6 +71,8 @@ class Choice:
                 return copy  # of the same value, and it may be changed
         if (selected := self._already_selected(one, other)) is not None:
             return selected
+        if self._is_same_where_equal(one, other):
+            return other
         if parts := self._parts(one, other):
             return replace_nodes(one, parts)
         self.agreement.check_pair(one, other)
@@ -84,6 +87,8 @@ class Choice:
 
     def _learns(self, value: cst.BaseExpression) -> bool:
         seen = self.agreement.known.get(value) or infer(self.site, value)
+        if seen is None and not dotted_name(value):
+            return any(map(self._learns, used_names([value]).values()))
         return seen is not None and seen.requires_grad
 
     def _already_selected(
@@ -118,6 +123,32 @@ class Choice:
             return None
         same = made.operands[0].deep_equals(other) and tested.operands[0].deep_equals(other)
         return one if same and self._is_never_inf(other) else None
+
+    def _is_same_where_equal(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """Return whether the condition is `(a == b).all()`, and `other` is `one` of `b`, not `a`."""
+        match self.test:
+            case cst.Call(
+                func=cst.Attribute(
+                    value=cst.Comparison(
+                        left=cst.Name() as a,
+                        comparisons=[
+                            cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.Name() as b)
+                        ],
+                    ),
+                    attr=cst.Name("all"),
+                )
+            ):
+                pass
+            case _:
+                return False
+        for old, new in ((a, b), (b, a)):
+            uses = [node for node in walk(one) if old.deep_equals(node)]
+            if uses and replace_nodes(one, dict.fromkeys(uses, new)).deep_equals(other):
+                if self._learns(a) or self._learns(b):
+                    clause = f"where they are equal, the gradient may go to `{new.value}` alone"
+                    self.agreement.assumes[clause] = None
+                return True
+        return False
 
     def _is_never_inf(self, name: cst.BaseExpression) -> bool:
         """Return whether the only value of a name before the branch is a softmax or sigmoid."""

@@ -23,6 +23,7 @@ from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.transforms.branches.assignments import (
     RETURN,
+    require_once,
     statements_of,
     values_assigned,
 )
@@ -132,6 +133,7 @@ class CondWriter:
         """Return the value that a branch assigns to each name; None if it does more than assign."""
         try:
             made = values_assigned(self.site, branch, frozenset(names))
+            require_once(made.values.values(), made.values.values())
         except NotApplicable:
             return None
         if made.local_lines:

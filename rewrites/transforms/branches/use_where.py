@@ -20,6 +20,7 @@ from fullgraph.rewrites.analysis import (
     names_bound_before,
     names_mutated,
     names_read,
+    side_effect_of,
     walk,
 )
 from fullgraph.rewrites.source import (
@@ -35,6 +36,7 @@ from fullgraph.rewrites.transforms.branches.assignments import (
     RETURN,
     BranchValues,
     make_assignments,
+    require_once,
     values_assigned,
 )
 from fullgraph.rewrites.transforms.branches.block_lines import Lines, guard_with
@@ -114,8 +116,12 @@ class WhereWriter:
                 arms = [self._values_of_branch(body, read_later | shared) for body in (one, other)]
                 for arm in arms:
                     arm.values = {key: arm.values[key] for key in arm.values if key not in shared}
-            lines = self._where_statements(branches, condition, *arms)
-        if condition.guard is None:
+            lines = self._where_statements(branches, condition, other, *arms)
+        if condition.guard is None or (
+            [*lines] == [*other]
+            and not condition.disjunction
+            and not side_effect_of(self.site, condition.guard)
+        ):
             return lines
         kept = (one, lines) if condition.disjunction else (lines, other)
         return [guard_with(condition.guard, *kept)]
@@ -176,6 +182,7 @@ class WhereWriter:
                 key, branches
             )
             values[key] = choice.select(a, b)
+        require_once([*one.values.values(), *other.values.values()], values.values())
         choice.agreement.assume_zero_gradients(used[0], used[1])
         own = [
             self.unconditional_line(choice, line, when)
@@ -231,12 +238,23 @@ class WhereWriter:
         return replace_nodes(line, edits) if edits else line
 
     def _where_statements(
-        self, branches: Branches, condition: Predicate, one: BranchValues, other: BranchValues
+        self,
+        branches: Branches,
+        condition: Predicate,
+        kept: Sequence[cst.CSTNode],
+        one: BranchValues,
+        other: BranchValues,
     ) -> Lines:
-        """Return the local lines of both branches, and the selections of what they assign."""
+        """Return the local lines of both branches, and the selections of what they assign.
+
+        `kept`, the statements that assign `other`, if the values of `one` are the same.
+        """
         choice = self.choice(condition)
         merged = self._merge_values(branches, choice, one, other)
         self.tests.append(branches.test)
+        same = merged.values.keys() == other.values.keys() and not merged.local_lines
+        if same and all(v.deep_equals(other.values[key]) for key, v in merged.values.items()):
+            return [one for one in kept if isinstance(one, cst.BaseStatement)]
         lines = [*merged.local_lines, *make_assignments(merged.values)]
         return self._hoist_condition(choice, branches, condition, lines)
 

@@ -76,11 +76,11 @@ def rewrite_conditional(
         if writer.output:
             writer.assumes["nobody needs this output from the compiled program"] = None
         rewrite = rewrite_assuming(
-            made, why, writer.assumes, writer.tests, has_shortcut=writer.has_shortcut
+            site.document, made, why, writer.assumes, writer.tests, has_shortcut=writer.has_shortcut
         )
         exempts = frozenset({"text", "records"} if writer.output else ())
         return replace(rewrite, exempts=rewrite.exempts | exempts)
-    return rewrite_assuming(made, why, writer.assumes, [node.test], numbers=False)
+    return rewrite_assuming(site.document, made, why, writer.assumes, [node.test], numbers=False)
 
 
 def edits_for_branch(
