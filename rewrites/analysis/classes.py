@@ -58,11 +58,13 @@ def is_plain_attribute(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the tensor that the class registers as the buffer `node` (`self.x`), or None."""
+    """Return the tensor that the class registers as the buffer `node` (`self.x`), or None.
+
+    A class of this file that it inherits from may do so, too.
+    """
     path = dotted_name(node)
-    owner = site.document.class_around(node)
-    calls = [one for one in walk(owner) if isinstance(one, cst.Call)] if owner is not None else []
-    for call in calls:
+    owners = _with_bases(site, site.document.class_around(node))
+    for call in (one for owner in owners for one in walk(owner) if isinstance(one, cst.Call)):
         match call:
             case cst.Call(
                 func=cst.Attribute(value=cst.Name("self"), attr=cst.Name("register_buffer")),
@@ -74,6 +76,16 @@ def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
             ) if path == f"self.{title.raw_value}":
                 return tensor
     return None
+
+
+def _with_bases(site: Site, owner: cst.ClassDef | None) -> list[cst.ClassDef]:
+    """Return a class and its base classes in this file, nearest first."""
+    known = [one for one in site.document.module.body if isinstance(one, cst.ClassDef)]
+    found = [owner] if owner is not None else []
+    for one in found:
+        bases = {dotted_name(arg.value) for arg in one.bases}
+        found += [base for base in known if base.name.value in bases and base not in found]
+    return found
 
 
 def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -12,6 +12,7 @@ from enum import StrEnum
 import libcst as cst
 
 from fullgraph.rewrites.analysis.classes import (
+    buffer_value,
     called_function,
     class_of,
     default_value,
@@ -193,8 +194,8 @@ def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
 def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 4) -> bool:
     """Return whether the source shows that no gradient flows through an expression.
 
-    It is computed from `x.detach()` alone, or under `torch.no_grad()`. At most `depth` expressions
-    and definitions are followed.
+    It is computed from buffers or `x.detach()` alone, or under `torch.no_grad()`. At most `depth`
+    expressions and definitions are followed.
     """
     if depth == 0 or node not in site.document.parents:
         return False
@@ -205,6 +206,10 @@ def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 4) -> boo
             return True
         case cst.Call(func=cst.Attribute(attr=cst.Name("detach")), args=[]):
             return True
+        case cst.Attribute() if buffer_value(site, node) is not None:
+            return True
+        case cst.Subscript(value=table):
+            return has_no_gradient(site, table, depth - 1)
         case cst.Name():
             known = find_definitions(site.document, node)
             found = known.reaching.get(node, frozenset()) if known is not None else frozenset()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import StateUses
+from fullgraph.rewrites.analysis import Definitions, StateUses, statements_after, walk
 from fullgraph.rewrites.rule import Applicability, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, build_statement, dotted_name
 
@@ -26,6 +26,27 @@ def convert_to_tensor(document: Document, name: str, table: str) -> cst.BaseStat
     convert = document.imported_name("torch.as_tensor") or "torch.as_tensor"
     device = f", device={table}.device" if table else ""
     return build_statement(f"{name} = {convert}({name}{device})")
+
+
+def assumed_of_readers(
+    document: Document, known: Definitions, name: cst.Name, table: str
+) -> str | None:
+    """Return what a conversion of `name` before its statement assumes of code that reads it later.
+
+    None if that code only compares it and indexes with it. `table` is as for `convert_to_tensor`.
+    """
+    bindings = known.reaching[name]
+    later = [
+        use
+        for statement in statements_after(document, document.statement(name))
+        for use in walk(statement)
+        if isinstance(use, cst.Name) and known.reaching.get(use, frozenset()) & bindings
+    ]
+    harmless = cst.Comparison | cst.ComparisonTarget | cst.Index
+    if all(isinstance(document.parent(use), harmless) for use in later):
+        return None
+    where = f" on the device of `{table}`" if table else ""
+    return f"code that reads `{name.value}` later accepts a tensor{where}"
 
 
 def rewrite_as_tensor(

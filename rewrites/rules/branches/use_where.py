@@ -50,8 +50,8 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site, infer
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement
-from fullgraph.rewrites.transforms.branches.choice import tested_for_finiteness
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_conditional
+from fullgraph.rewrites.transforms.branches.tested import tested_for_finiteness
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.branches.whole_branch import (
     Node,

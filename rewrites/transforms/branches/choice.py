@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -20,9 +19,6 @@ from fullgraph.rewrites.analysis import (
     has_nan_free_gradient,
     infer,
     may_raise,
-    names_bound,
-    names_mutated,
-    names_read,
     operation_of,
     side_effect_of,
     skipping_flag,
@@ -33,14 +29,21 @@ from fullgraph.rewrites.source import (
     Replacement,
     build_expression,
     dotted_name,
-    integer_literal,
     replace_nodes,
 )
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
-from fullgraph.rewrites.transforms.branches.predicate import tensor_of
+from fullgraph.rewrites.transforms.branches.tested import (
+    counted_mask,
+    is_negative_test,
+    is_nonnegative_test,
+    is_positive_test,
+    is_zero_test,
+    mask_of_any,
+    mask_of_none,
+    tested_for_finiteness,
+)
 
 _Item = cst.BaseElement | cst.BaseDictElement
-_FINITE_TESTS = ("isnan", "isinf", "isfinite")
 _BOUNDED = ("softmax", "sigmoid")
 
 
@@ -125,7 +128,7 @@ class Choice:
         return one if same and self._is_never_inf(other) else None
 
     def _is_same_where_equal(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-        """Return whether the condition is `(a == b).all()`, and `other` is `one` of `b`, not `a`."""
+        """Return whether the condition is `(a == b).all()`, and `other` is `one` with `b`."""
         match self.test:
             case cst.Call(
                 func=cst.Attribute(
@@ -200,6 +203,8 @@ class Choice:
                 continue
             if hazard.neutral is None:
                 edits |= self._select_all(hazard, when)
+            elif isinstance(hazard.operation, cst.Subscript):
+                edits[hazard.operation] = self._guard_index(hazard, when)
             else:
                 edits[hazard.operand] = self._guard_operand(hazard, when)
         return edits
@@ -273,6 +278,27 @@ class Choice:
             n=hazard.neutral.value,
         )
 
+    def _guard_index(self, hazard: Hazard, when: bool) -> cst.BaseExpression:
+        """Write `x[n]` as `x[torch.where(t, n, 0)[None]][0]`: a 0-d index would be read."""
+        table = cst.ensure_type(hazard.operation, cst.Subscript).value
+        seen = infer(self.site, hazard.operand)
+        if self._is_negative_elsewhere(hazard.operand, when):
+            index = build_expression("{i}.clamp(min=0)", i=hazard.operand)
+        else:
+            index = self._guard_operand(hazard, when)
+        template = "{x}[{i}[None]][0]" if seen is not None and seen.dims == {0} else "{x}[{i}]"
+        return build_expression(template, x=self.make_finite(table, when), i=index)
+
+    def _is_negative_elsewhere(self, index: cst.BaseExpression, when: bool) -> bool:
+        """Return whether an index is negative where it is not selected, and only there.
+
+        It is selected where the condition equals `when`.
+        """
+        match self.test:
+            case cst.Comparison(left=left, comparisons=[one]) if left.deep_equals(index):
+                return is_nonnegative_test(one) if when else is_negative_test(one)
+        return False
+
     def _is_zero_count(self, operand: cst.BaseExpression, when: bool) -> bool:
         """Return whether `operand` counts true elements, and is 0 where it is not selected.
 
@@ -280,8 +306,8 @@ class Choice:
         """
         match self.test:
             case cst.Comparison(left=left, comparisons=[one]) if left.deep_equals(operand):
-                is_zero = _is_positive(one) if when else _is_zero(one)
-                return is_zero and _counted_mask(self.site, operand) is not None
+                is_zero = is_positive_test(one) if when else is_zero_test(one)
+                return is_zero and counted_mask(self.site, operand) is not None
         return False
 
     def _parts(
@@ -315,15 +341,6 @@ def copied_tensor(value: cst.BaseExpression) -> cst.BaseExpression | None:
     return None
 
 
-def tested_for_finiteness(site: Site, test: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return `t` for a condition with `torch.isnan(t)` or another test of finiteness, or None."""
-    for one in walk(test):
-        made = operation_of(site, one) if isinstance(one, cst.Call) else None
-        if made is not None and made.name in _FINITE_TESTS and made.operands:
-            return made.operands[0]
-    return None
-
-
 def _without_new_dims(mask: cst.BaseExpression) -> cst.BaseExpression:
     """Return `m` for `m[:, None]`: the mask without dimensions of size one that were added."""
     new = m.SubscriptElement(m.Index(m.Name("None") | m.Ellipsis()) | m.Slice(None, None))
@@ -336,68 +353,3 @@ def _key_codes(node: cst.Dict) -> list[str | None]:
     """Return the source of a dict's keys; None for `**` items."""
     code = cst.Module([]).code_for_node
     return [code(e.key) if isinstance(e, cst.DictElement) else None for e in node.elements]
-
-
-def mask_of_any(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the mask `m` of a condition that holds where `m` is true anywhere; None for others.
-
-    That is `m.any()`, `m.sum() > 0`, and `n > 0` after `n = m.sum()` or `n = m.sum().item()`.
-    """
-    match condition:
-        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]):
-            return mask.with_changes(lpar=(), rpar=())
-        case cst.Comparison(left=count, comparisons=[one]) if _is_positive(one):
-            return _counted_mask(site, count)
-    return None
-
-
-def mask_of_none(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the mask `m` of a condition that holds where `m` is true nowhere; None for others.
-
-    That is `~m.any()`, `m.sum() == 0`, and `n == 0` after `n = m.sum()` or `n = m.sum().item()`.
-    """
-    match condition:
-        case cst.UnaryOperation(operator=cst.BitInvert(), expression=opposite):
-            return mask_of_any(site, opposite)
-        case cst.Comparison(left=count, comparisons=[one]) if _is_zero(one):
-            return _counted_mask(site, count)
-    return None
-
-
-def _is_zero(target: cst.ComparisonTarget) -> bool:
-    """Return whether a comparison with a count asks whether it is zero."""
-    kind, number = type(target.operator), integer_literal(target.comparator)
-    return (kind, number) in ((cst.Equal, 0), (cst.LessThan, 1))
-
-
-def _is_positive(target: cst.ComparisonTarget) -> bool:
-    """Return whether a comparison with a count asks whether it is not zero."""
-    kind, number = type(target.operator), integer_literal(target.comparator)
-    return (kind, number) in (
-        (cst.GreaterThan, 0),
-        (cst.NotEqual, 0),
-        (cst.GreaterThanEqual, 1),
-    )
-
-
-def _counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the boolean mask whose true elements `count` counts; None if there is none."""
-    between: Sequence[cst.CSTNode] = ()
-    if isinstance(count, cst.Name):
-        known, block = find_definitions(site.document, count), site.document.parent(site.statement)
-        bindings = known.reaching.get(count, frozenset()) if known is not None else frozenset()
-        value = assigned_value(site.document, next(iter(bindings))) if len(bindings) == 1 else None
-        if value is None or not isinstance(block, cst.IndentedBlock):
-            return None
-        made = site.document.statement(value)
-        places = [number for number, one in enumerate(block.body) if one in (made, site.statement)]
-        if len(places) != 2:
-            return None
-        count, between = value, block.body[places[0] + 1 : places[1]]
-    match tensor_of(site, count):
-        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
-            seen = infer(site, mask)
-            changed = {*names_bound(*between), *names_mutated(*between)}
-            if seen is not None and seen.dtypes == {"bool"} and not changed & names_read(mask):
-                return mask.with_changes(lpar=(), rpar=())
-    return None

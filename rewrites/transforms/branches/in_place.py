@@ -22,9 +22,10 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import build_expression, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
 from fullgraph.rewrites.transforms.branches.branches import blocks_of
-from fullgraph.rewrites.transforms.branches.choice import Choice, mask_of_any, mask_of_none
+from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.filled_masks import fill_selected
 from fullgraph.rewrites.transforms.branches.own_tensors import updates_own_tensor
+from fullgraph.rewrites.transforms.branches.tested import mask_of_any, mask_of_none
 
 _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "0",

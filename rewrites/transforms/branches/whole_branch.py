@@ -15,6 +15,7 @@ from fullgraph.rewrites.analysis import (
     is_tensor,
     may_be_int,
     names_bound,
+    names_bound_before,
     side_effect_of,
     walk,
 )
@@ -39,7 +40,7 @@ from fullgraph.rewrites.transforms.branches.output import keep_output
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
-from fullgraph.rewrites.transforms.number_tensor import convert_to_tensor
+from fullgraph.rewrites.transforms.number_tensor import assumed_of_readers, convert_to_tensor
 
 Node = cst.If | cst.IfExp
 
@@ -90,7 +91,7 @@ def edits_for_branch(
 
     Raises NotApplicable if `writer` cannot do that.
     """
-    ahead = _convert_index(writer.site, node) if isinstance(writer, WhereWriter) else []
+    ahead = _convert_index(writer, node) if isinstance(writer, WhereWriter) else []
     if isinstance(node, cst.IfExp):
         new = writer.ternary(node, condition)
         if isinstance(writer, WhereWriter) and writer.ahead is not None:
@@ -103,11 +104,13 @@ def edits_for_branch(
         new_line = replace_nodes(line, {node: new}).with_changes(leading_lines=())
         return {line: cst.FlattenSentinel([first, *others, new_line])}
     if (skip := find_guarded_skip(writer.site, node)) is not None:
-        return _edits_for_guarded_skip(writer, node, skip, condition)
+        made = _edits_for_guarded_skip(writer, node, skip, condition)
+        return _put_ahead(skip.node, ahead, made) if ahead else made
     found = find_branches(writer.site, node)
     if early.is_early_return(node) and not found.rest:
         if isinstance(writer, WhereWriter):
-            return early.select_return(writer, node, condition)
+            made = early.select_return(writer, node, condition)
+            return _put_ahead(node, ahead, made) if ahead else made
         return writer.early(node, condition)
     lines = writer.branch(found, condition)
     block = replacement_of_if(found, [*ahead, *lines], writer.site.document.parent(node))
@@ -140,30 +143,51 @@ def _edits_for_guarded_skip(
     return {outer: new, **{one: cst.RemoveFromParent() for one in found.rest}}
 
 
-def _convert_index(site: Site, node: Node) -> list[cst.BaseStatement]:
-    """Return `[n = torch.as_tensor(n, device=x.device)]` for `x[n] if n >= 0 else y`.
+def _convert_index(writer: WhereWriter, node: Node) -> list[cst.BaseStatement]:
+    """Return `[n = torch.as_tensor(n, device=x.device)]` for `if n >= 0:` and a subscript `x[n]`.
 
     Empty unless `n`, which was a tensor, may be an int in another run.
     """
+    site = writer.site
     match node.test:
-        case cst.Comparison(left=cst.Name(value=name) as left, comparisons=[_]):
-            known = find_definitions(site.document, left)
+        case cst.Comparison(left=cst.Name() as name, comparisons=[_]):
+            known = find_definitions(site.document, name)
         case _:
             return []
-    if known is None or not is_tensor(site, left) or not may_be_int(site, known, left):
+    if known is None or not is_tensor(site, name) or not may_be_int(site, known, name):
         return []
-    index = cst.SubscriptElement(cst.Index(cst.Name(name)))
+    bindings = known.reaching[name]
+    function = site.document.function(node)
     tables = [
-        one.value
-        for one in walk(node)
+        dotted_name(one.value)
+        for one in walk(function if function is not None else node)
         if isinstance(one, cst.Subscript)
-        and len(one.slice) == 1
-        and one.slice[0].deep_equals(index)
+        for part in one.slice
+        if isinstance(part.slice, cst.Index)
+        and isinstance(part.slice.value, cst.Name)
+        and known.reaching.get(part.slice.value) == bindings
     ]
-    table = dotted_name(tables[0]) if tables else ""
-    if not table or table.partition(".")[0] in names_bound(node):
-        return []
-    return [convert_to_tensor(site.document, name, table)]
+    bound = set(names_bound_before(site.document, node)) - set(names_bound(node))
+    table = next((one for one in tables if one.partition(".")[0] in bound), "")
+    if (clause := assumed_of_readers(site.document, known, name, table)) is not None:
+        writer.assumes[clause] = None
+    return [convert_to_tensor(site.document, name.value, table)]
+
+
+def _put_ahead(
+    node: cst.CSTNode, ahead: list[cst.BaseStatement], edits: dict[cst.CSTNode, Replacement]
+) -> dict[cst.CSTNode, Replacement]:
+    """Return `edits`, which replace `node`, with the statements `ahead` before the new ones."""
+    made = edits[node]
+    parts = made.nodes if isinstance(made, cst.FlattenSentinel) else [made]
+    lines = [one for one in parts if isinstance(one, cst.BaseStatement)]
+    above = leading_lines(lines[0] if lines else node)
+    lines[:1] = [one.with_changes(leading_lines=()) for one in lines[:1]]
+    first, *others = ahead
+    return {
+        **edits,
+        node: cst.FlattenSentinel([first.with_changes(leading_lines=above), *others, *lines]),
+    }
 
 
 def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:

@@ -8,7 +8,7 @@ import torch
 
 from fullgraph.rewrites.analysis import NotApplicable, is_plain_attribute, names_mutated
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.scalars.int_indices import convert_index
+from fullgraph.rewrites.transforms.scalars.int_indices import convert_index, deciding_branch
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.slice_assignments import mask_slice_assignment
 from fullgraph.rewrites.transforms.scalars.slice_masks import dimensions_before
@@ -26,6 +26,9 @@ def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> N
     """
     uses.selects = True
     subscript = _find_subscript(uses, node)
+    if (decides := deciding_branch(uses, node)) is not None:
+        code = uses.document.code(decides)
+        raise NotApplicable(f"`{code}` decides whether it is read, and is a branch of its own")
     before = dimensions_before(subscript, node)
     is_converted = convert_index(uses, node, subscript)
     if not is_converted and is_plain_attribute(uses.site, subscript.value):

@@ -12,11 +12,9 @@ from fullgraph.rewrites.analysis import (
     assigned_value,
     find_definitions,
     may_be_int,
-    statements_after,
-    walk,
 )
 from fullgraph.rewrites.source import Document, dotted_name
-from fullgraph.rewrites.transforms.number_tensor import convert_to_tensor
+from fullgraph.rewrites.transforms.number_tensor import assumed_of_readers, convert_to_tensor
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 _CONVERSION = "torch.as_tensor"
@@ -42,9 +40,8 @@ def convert_index(uses: UseEdits, node: cst.BaseExpression, subscript: cst.Subsc
     new = convert_to_tensor(uses.document, node.value, table)
     uses.lines_before.setdefault(line, {})[subscript] = [new]
     uses.imports.append("torch")
-    if _is_kept(uses, known, node):
-        where = f" on the device of `{table}`" if table else ""
-        uses.assume(f"code that reads `{node.value}` later accepts a tensor{where}")
+    if (clause := assumed_of_readers(uses.document, known, node, table)) is not None:
+        uses.assume(clause)
     return bool(table)
 
 
@@ -69,7 +66,21 @@ def _fits_before(uses: UseEdits, known: Definitions, name: cst.Name, line: cst.C
     in_block = isinstance(document.parent(line), cst.IndentedBlock)
     if is_bound or not in_block or m.findall(line, m.NamedExpr()):
         return False
-    return all(_orders(one, name.value) for one in _find_guards(document, name, line))
+    return not any(_find_guards(document, name, line))
+
+
+def deciding_branch(uses: UseEdits, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the condition `n >= 0` of a branch around the index `n`, a tensor; None without."""
+    inner: cst.CSTNode = node
+    for outer in uses.document.ancestors(node):
+        match outer:
+            case cst.IfExp(test=test) | cst.If(test=test) if inner is not test:
+                if uses.is_tensor(node) and _orders(test, node):
+                    return test
+            case cst.FunctionDef():
+                return None
+        inner = outer
+    return None
 
 
 def _find_guards(document: Document, node: cst.CSTNode, line: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -90,21 +101,9 @@ def _find_guards(document: Document, node: cst.CSTNode, line: cst.CSTNode) -> It
         inner = outer
 
 
-def _orders(condition: cst.CSTNode, name: str) -> bool:
-    """Return whether a condition such as `n >= 0` raises unless `n` is a number or a tensor."""
+def _orders(condition: cst.CSTNode, index: cst.BaseExpression) -> bool:
+    """Return whether a condition compares an index, as `n >= 0` does."""
     order = m.LessThan() | m.LessThanEqual() | m.GreaterThan() | m.GreaterThanEqual()
     target = m.ComparisonTarget(operator=order)
-    return m.matches(condition, m.Comparison(left=m.Name(name), comparisons=[target]))
-
-
-def _is_kept(uses: UseEdits, known: Definitions, name: cst.Name) -> bool:
-    """Return whether later code may do more with the variable than compare it or index with it."""
-    document, bindings = uses.document, known.reaching[name]
-    later = [
-        use
-        for statement in statements_after(document, document.statement(name))
-        for use in walk(statement)
-        if isinstance(use, cst.Name) and known.reaching.get(use, frozenset()) & bindings
-    ]
-    harmless = cst.Comparison | cst.ComparisonTarget | cst.Index
-    return any(not isinstance(document.parent(use), harmless) for use in later)
+    compares = m.matches(condition, m.Comparison(comparisons=[target]))
+    return compares and cst.ensure_type(condition, cst.Comparison).left.deep_equals(index)

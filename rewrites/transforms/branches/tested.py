@@ -1,0 +1,108 @@
+"""What a condition asks: whether a mask selects anything, whether a tensor is finite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis import (
+    Site,
+    assigned_value,
+    find_definitions,
+    infer,
+    names_bound,
+    names_mutated,
+    names_read,
+    operation_of,
+    walk,
+)
+from fullgraph.rewrites.source import integer_literal
+from fullgraph.rewrites.transforms.branches.predicate import tensor_of
+
+_FINITE_TESTS = ("isnan", "isinf", "isfinite")
+
+
+def tested_for_finiteness(site: Site, test: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return `t` for a condition with `torch.isnan(t)` or another test of finiteness, or None."""
+    for one in walk(test):
+        made = operation_of(site, one) if isinstance(one, cst.Call) else None
+        if made is not None and made.name in _FINITE_TESTS and made.operands:
+            return made.operands[0]
+    return None
+
+
+def mask_of_any(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the mask `m` of a condition that holds where `m` is true anywhere; None for others.
+
+    That is `m.any()`, `m.sum() > 0`, and `n > 0` after `n = m.sum()` or `n = m.sum().item()`.
+    """
+    match condition:
+        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]):
+            return mask.with_changes(lpar=(), rpar=())
+        case cst.Comparison(left=count, comparisons=[one]) if is_positive_test(one):
+            return counted_mask(site, count)
+    return None
+
+
+def mask_of_none(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the mask `m` of a condition that holds where `m` is true nowhere; None for others.
+
+    That is `~m.any()`, `m.sum() == 0`, and `n == 0` after `n = m.sum()` or `n = m.sum().item()`.
+    """
+    match condition:
+        case cst.UnaryOperation(operator=cst.BitInvert(), expression=opposite):
+            return mask_of_any(site, opposite)
+        case cst.Comparison(left=count, comparisons=[one]) if is_zero_test(one):
+            return counted_mask(site, count)
+    return None
+
+
+def is_zero_test(target: cst.ComparisonTarget) -> bool:
+    """Return whether a comparison with a count asks whether it is zero."""
+    kind, number = type(target.operator), integer_literal(target.comparator)
+    return (kind, number) in ((cst.Equal, 0), (cst.LessThan, 1))
+
+
+def is_positive_test(target: cst.ComparisonTarget) -> bool:
+    """Return whether a comparison with a count asks whether it is not zero."""
+    kind, number = type(target.operator), integer_literal(target.comparator)
+    return (kind, number) in (
+        (cst.GreaterThan, 0),
+        (cst.NotEqual, 0),
+        (cst.GreaterThanEqual, 1),
+    )
+
+
+def is_nonnegative_test(target: cst.ComparisonTarget) -> bool:
+    """Return whether a comparison asks whether an integer is 0 or more."""
+    kind, number = type(target.operator), integer_literal(target.comparator)
+    return (kind, number) in ((cst.GreaterThanEqual, 0), (cst.GreaterThan, -1))
+
+
+def is_negative_test(target: cst.ComparisonTarget) -> bool:
+    """Return whether a comparison asks whether an integer is less than 0."""
+    return isinstance(target.operator, cst.LessThan) and integer_literal(target.comparator) == 0
+
+
+def counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the boolean mask whose true elements `count` counts; None if there is none."""
+    between: Sequence[cst.CSTNode] = ()
+    if isinstance(count, cst.Name):
+        known, block = find_definitions(site.document, count), site.document.parent(site.statement)
+        bindings = known.reaching.get(count, frozenset()) if known is not None else frozenset()
+        value = assigned_value(site.document, next(iter(bindings))) if len(bindings) == 1 else None
+        if value is None or not isinstance(block, cst.IndentedBlock):
+            return None
+        made = site.document.statement(value)
+        places = [number for number, one in enumerate(block.body) if one in (made, site.statement)]
+        if len(places) != 2:
+            return None
+        count, between = value, block.body[places[0] + 1 : places[1]]
+    match tensor_of(site, count):
+        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
+            seen = infer(site, mask)
+            changed = {*names_bound(*between), *names_mutated(*between)}
+            if seen is not None and seen.dtypes == {"bool"} and not changed & names_read(mask):
+                return mask.with_changes(lpar=(), rpar=())
+    return None
