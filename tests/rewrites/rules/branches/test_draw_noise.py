@@ -50,7 +50,7 @@ def test_the_shorter_edit_draws_always():
     assert "randomness" in made.exempts
 
 
-NOISE = "torch.cond(x.sum() > 0, torch.randn_like, torch.zeros_like, (x.detach(),))"
+NOISE = "_cond(x.sum() > 0, torch.randn_like, torch.zeros_like, (x.detach(),))"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ NOISE = "torch.cond(x.sum() > 0, torch.randn_like, torch.zeros_like, (x.detach()
         ),
         (
             "if not x.sum() > 0:\n    x = x + torch.rand(4, device=x.device)\nreturn x * 2",
-            "x = torch.where(x.sum() > 0, x, x + torch.cond(x.sum() > 0, "
+            "x = torch.where(x.sum() > 0, x, x + _cond(x.sum() > 0, "
             "lambda: torch.zeros(4, device=x.device), lambda: torch.rand(4, device=x.device)))\n"
             "return x * 2",
         ),
@@ -75,7 +75,8 @@ NOISE = "torch.cond(x.sum() > 0, torch.randn_like, torch.zeros_like, (x.detach()
 )
 def test_fixed(before, after):
     source, (text, refusals) = _function(before), _edited(before)
-    assert text == _function(after), refusals
+    assert text.count("def _cond(") == 1
+    assert text.endswith(_function(after).partition("\n\n\n")[2]), refusals
     for x in (X, -X):
         results = []
         for code, compiled in ((source, False), (text, False), (text, True)):

@@ -7,6 +7,15 @@ from tests.rewrites.harness import offered, rewritten
 pytestmark = pytest.mark.compiles
 
 HEAD = "import torch\n\n\n"
+COND = """\
+def _cond(condition, if_true, if_false, operands=()):
+    \"\"\"Call torch.cond in compiled code; in eager code, one of the two functions.\"\"\"
+    if torch.compiler.is_compiling():
+        return torch.cond(condition, if_true, if_false, operands)
+    return if_true(*operands) if condition else if_false(*operands)
+
+
+"""
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
 
@@ -14,9 +23,9 @@ def _leaf(x):
     return x.clone().requires_grad_()
 
 
-def _function(body, *names):
+def _function(body, head=HEAD):
     lines = "".join(f"    {line}\n" for line in body.split("\n"))
-    return f"{HEAD}def f({', '.join(names or ('x',))}):\n{lines}"
+    return f"{head}def f(x):\n{lines}"
 
 
 def _model(init, forward):
@@ -73,43 +82,62 @@ def test_running_statistics_are_a_change():
     [
         (
             "# noise\nif  x.sum() > 0 :\n    x = torch.rand(4)  # new\nreturn x",
-            "# noise\n# new\nx = torch.cond(x.sum() > 0, lambda: torch.rand(4), "
+            "# noise\n# new\nx = _cond(x.sum() > 0, lambda: torch.rand(4), "
             "lambda: x.clone())\nreturn x",
         ),
         (
             "return torch.rand(4) if x.sum() > 0 else x",
-            "return torch.cond(x.sum() > 0, lambda: torch.rand(4), lambda: x.clone())",
+            "return _cond(x.sum() > 0, lambda: torch.rand(4), lambda: x.clone())",
         ),
         (
             "if x.sum()>0:\n    return torch.rand(4)\nreturn x * 2",
-            "return torch.cond(x.sum()>0, lambda: torch.rand(4), lambda: x * 2)",
+            "return _cond(x.sum()>0, lambda: torch.rand(4), lambda: x * 2)",
         ),
     ],
 )
 def test_fixed(before, after):
     outcome = rewritten(_function(before), X)
-    assert outcome.source == _function(after)
+    assert outcome.source == _function(after, HEAD + COND)
     assert outcome.rules == ["FG302"]
     outcome.check((-X,), exact=True)
 
 
-def test_what_is_not_finite_goes_to_one_way_only():
+def test_branches_of_several_statements_become_functions():
     body = (
-        "if torch.isinf(x).any() or torch.isnan(x).any():\n"
-        "    c = torch.finfo(x.dtype).max - 1000\n"
-        "    x = torch.clamp(x, min=-c, max=c)  # stay finite\n"
+        "if torch.isinf(x).any():\n"
+        "    scale = x.abs().log()\n"
+        "    x = x / scale  # stay finite\n"
         "return x"
     )
     outcome = rewritten(_function(body), _leaf(X))
-    assert outcome.source == _function(
-        "def if_true(x):\n    c = torch.finfo(x.dtype).max - 1000\n"
-        "    x = torch.clamp(x, min=-c, max=c)  # stay finite\n    return x\n\n"
+    new = (
+        "def if_true(x):\n    scale = x.abs().log()\n"
+        "    x = x / scale  # stay finite\n    return x\n\n"
         "def if_false(x):\n    return x.clone()\n\n"
-        "x = torch.cond(torch.isinf(x).any() | torch.isnan(x).any(), if_true, if_false, (x,))\n"
+        "x = _cond(torch.isinf(x).any(), if_true, if_false, (x,))\n"
         "return x"
-    ).replace("\n    \n", "\n\n")
-    assert outcome.applicability == [Applicability.SAFE]
+    )
+    assert outcome.source == _function(new, HEAD + COND).replace("\n    \n", "\n\n")
     outcome.check((_leaf(X / 0),))
+
+
+def test_the_function_is_defined_once():
+    body = "y = torch.rand(4) if x.sum() > 0 else x\nreturn torch.rand(4) if y.sum() > 9 else x + y"
+    outcome = rewritten(_function(body), X)
+    assert outcome.rules == ["FG302", "FG302"]
+    assert outcome.source.count("def _cond(") == 1
+    assert outcome.source.count(" _cond(") == 3
+    outcome.check((-X,), exact=True)
+
+
+def test_what_two_names_share_is_computed_once():
+    source = _model(
+        LAYERS, "if x.sum() > 0:\n    y = z = self.a(x)\nelse:\n    y, z = x, x + 1\nreturn y + z"
+    )
+    outcome = rewritten(source, X)
+    assert outcome.rules == ["FG302"]
+    assert outcome.source.count("self.a(x)") == 1
+    outcome.check((-X,), zero_is_none=True)
 
 
 def test_unsafe_where_one_way_uses_what_learns():

@@ -316,3 +316,56 @@ def test_the_loss_of_no_element_is_of_all_where_it_is_not_selected():
     assert "cross_entropy(x, torch.where(m | ~m.any(), t, -100))" in outcome.source
     assert "is finite also where all elements are selected" in str(outcome.assumes)
     outcome.check((_leaf(-x.abs()), t))
+
+
+def test_what_overflows_is_clamped_without_a_subgraph():
+    body = (
+        "if x.isinf().any() or x.isnan().any():\n"
+        "    bound = torch.finfo(x.dtype).max - 1000\n"
+        "    x = torch.clamp(x, min=-bound, max=bound)\n"
+        "return x"
+    )
+    outcome = rewritten(_function(body), _leaf(X))
+    assert outcome.rules == ["FG301"]
+    assert "torch.where(x.isinf().any() | x.isnan().any(), torch.clamp(" in " ".join(
+        outcome.source.replace("(\n", "(").split()
+    )
+    outcome.check((_leaf(X / 0),))
+
+
+def test_what_equal_tensors_share_needs_no_branch():
+    body = (
+        "if torch.equal(x, y):\n    q = k = x.exp()\n"
+        "else:\n    q, k = x.exp(), y.exp()  # both\nreturn q * k"
+    )
+    outcome = rewritten(_function(body, "x", "y"), X, X + 1)
+    assert outcome.source == _function("q, k = x.exp(), y.exp()  # both\nreturn q * k", "x", "y")
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((X, X.clone()), (X, X[:1]))
+    outcome = rewritten(_function(body, "x", "y"), _leaf(X), X + 1)
+    assert outcome.assumes == ["where they are equal, the gradient may go to `y` alone"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "y = x[n] if n >= 0 else x.sum()\nreturn y",
+            "y = torch.where(n >= 0, x[n.clamp(min=0)[None]][0], x.sum())\nreturn y",
+        ),
+        (
+            "if n < 0:\n    return x.sum()\nreturn x[n] * 2",
+            "return torch.where(n < 0, x.sum(), x[n.clamp(min=0)[None]][0] * 2)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("annotation", ["", ": int | torch.Tensor"])
+def test_an_index_that_may_be_negative(before, after, annotation):
+    head = f"{HEAD}def f(x, n{annotation}):\n"
+    source = head + "".join(f"    {line}\n" for line in before.split("\n"))
+    outcome = rewritten(source, X, torch.tensor(2))
+    converts = "n = torch.as_tensor(n, device=x.device)\n" if annotation else ""
+    lines = (converts + after).split("\n")
+    assert outcome.source == head + "".join(f"    {line}\n" for line in lines)
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((X, torch.tensor(-1)), *(((X, 2), (X, -1)) if annotation else ()))
