@@ -10,11 +10,12 @@ After:
 
     return torch.where(
         t > 0,
-        mean + sigma * torch.cond(t > 0, torch.randn_like, torch.zeros_like, (x.detach(),)),
+        mean + sigma * _cond(t > 0, torch.randn_like, torch.zeros_like, (x.detach(),)),
         mean,
     )
 
-The numbers come from the same stream: nothing is drawn where the other branch is taken. FG302 keeps
+The function `_cond`, written below the imports, calls `torch.cond` in compiled code, and in eager code
+one of the two functions. The numbers come from the same stream: nothing is drawn where the other branch is taken. FG302 keeps
 whole branches in the graph; but where a branch learns, its backward would draw again. Shorter, and
 unsafe, is to draw always:
 

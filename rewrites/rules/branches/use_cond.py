@@ -9,7 +9,11 @@ Before:
 
 After:
 
-    y = torch.cond(x.mean() > 0, lambda: self.a(x), lambda: self.b(x))
+    y = _cond(x.mean() > 0, lambda: self.a(x), lambda: self.b(x))
+
+The function `_cond`, written below the imports, calls `torch.cond` in compiled code. Eager code
+calls one of the two functions: there `torch.cond` would compile both at every call, for
+milliseconds.
 
 Only the branch that is taken is computed, so nothing is asked of the values of the other. Branches
 of several statements become local functions. A branch that returns a tensor that was there before

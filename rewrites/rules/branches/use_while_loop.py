@@ -7,7 +7,10 @@ Before:
 
 After:
 
-    (x,) = torch.while_loop(lambda x: x.norm() > 1, lambda x: (x / 2,), (x,))
+    (x,) = _while_loop(lambda x: x.norm() > 1, lambda x: (x / 2,), (x,))
+
+The function `_while_loop`, written below the imports, calls `torch.while_loop` in compiled code,
+and loops in eager code, where `torch.while_loop` would compile at every call.
 
 What the loop changes is handed from iteration to iteration. Bodies of several statements become a
 local function. A Python number that counts becomes a tensor.
