@@ -14,10 +14,10 @@ After:
         mean,
     )
 
-The function `_cond`, written below the imports, calls `torch.cond` in compiled code, and in eager code
-one of the two functions. The numbers come from the same stream: nothing is drawn where the other branch is taken. FG302 keeps
-whole branches in the graph; but where a branch learns, its backward would draw again. Shorter, and
-unsafe, is to draw always:
+The function `_cond`, written below the imports, calls `torch.cond` in compiled code, and in eager
+code one of the two functions. The numbers come from the same stream: nothing is drawn where the
+other branch is taken. FG302 keeps whole branches in the graph; but where a branch learns, its
+backward would draw again. Shorter, and unsafe, is to draw always:
 
     return torch.where(t > 0, mean + sigma * torch.randn_like(x), mean)
 
