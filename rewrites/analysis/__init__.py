@@ -12,6 +12,7 @@ from fullgraph.rewrites.analysis.finiteness import (
     NeutralValue,
     find_hazards,
     has_nan_free_gradient,
+    is_away_from_zero,
 )
 from fullgraph.rewrites.analysis.flags import follow_or_assume, skipping_flag
 from fullgraph.rewrites.analysis.flow import (
@@ -81,6 +82,7 @@ __all__ = [
     "has_nan_free_gradient",
     "infer",
     "infer_variable",
+    "is_away_from_zero",
     "is_new_tensor",
     "is_plain_attribute",
     "is_tensor",

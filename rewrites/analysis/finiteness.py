@@ -180,7 +180,7 @@ def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
     ):
         return
     if name in _DIVISIONS and len(operands) > 1:
-        if not _is_away_from_zero(site, operands[1]):
+        if not is_away_from_zero(site, operands[1]):
             yield Hazard(node, operands[1], NeutralValue.ONE)
     elif name == "pow" and len(operands) == 2:
         if not _is_positive_integer(operands[1]):
@@ -257,11 +257,18 @@ def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
         yield Hazard(call, call, None)
 
 
-def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
+def is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether a divisor is nonzero: a size, `y + 1e-6`, `y.clamp(min=self.eps)`."""
     if _literal_number(node) != 0 or is_tensor(site, node) is False:
         return True
     match node:
+        case cst.Name():
+            known = find_definitions(site.document, node)
+            found = known.reaching.get(node, frozenset()) if known is not None else frozenset()
+            values = [assigned_value(site.document, one) for one in found]
+            return bool(values) and all(
+                value is not None and is_away_from_zero(site, value) for value in values
+            )
         case cst.BinaryOperation(operator=cst.Add()):
             return _is_positive(site, node.left) or _is_positive(site, node.right)
         case cst.Call() if torch_name(site, node) in ("clamp", "clamp_min", "clip"):

@@ -41,7 +41,9 @@ from fullgraph.rewrites.transforms.branches.tested import (
     mask_of_any,
     mask_of_none,
     tested_for_finiteness,
+    without_new_dims,
 )
+from fullgraph.rewrites.transforms.branches.vanishing import is_unchanged
 
 _Item = cst.BaseElement | cst.BaseDictElement
 _BOUNDED = ("softmax", "sigmoid")
@@ -113,11 +115,11 @@ class Choice:
             case cst.Call(args=[cst.Arg(value=chosen), cst.Arg(), cst.Arg(value=kept)]) if (
                 torch_name(self.site, one) == "where" and kept.deep_equals(other)
             ):
-                return one if _without_new_dims(chosen).deep_equals(mask) else None
+                return one if without_new_dims(chosen).deep_equals(mask) else None
         made, tested = operation_of(self.site, one), operation_of(self.site, mask)
         if made is not None and made.name == "masked_fill" and not made.in_place:
             filled, chosen, *_ = made.operands
-            if filled.deep_equals(other) and _without_new_dims(chosen).deep_equals(mask):
+            if filled.deep_equals(other) and without_new_dims(chosen).deep_equals(mask):
                 self.agreement.check_pair(one, other)  # a larger mask gives a larger tensor
                 return one
             return None
@@ -170,9 +172,24 @@ class Choice:
 
         For values that are stored in a tensor, which keeps its dtype and shape.
         """
+        if (unconditional := self._without_choice(one, other)) is not None:
+            return unconditional
         left, right = self.make_finite(one, True), self.make_finite(other, False)
         self.uses += 1
         return build_expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
+
+    def _without_choice(
+        self, one: cst.BaseExpression, other: cst.BaseExpression
+    ) -> cst.BaseExpression | None:
+        """Return the value that is the other one where the mask of the condition selects nothing.
+
+        None if neither is.
+        """
+        for value, old, masks in ((one, other, mask_of_any), (other, one, mask_of_none)):
+            mask = masks(self.site, self.test)
+            if mask is not None and is_unchanged(self.site, mask, value, old):
+                return value
+        return None
 
     def as_bool(self, when: bool) -> cst.BaseExpression:
         """Return the condition, or its opposite if not `when`, as a boolean tensor."""
@@ -339,14 +356,6 @@ def copied_tensor(value: cst.BaseExpression) -> cst.BaseExpression | None:
         case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("clone")), args=[]):
             return tensor
     return None
-
-
-def _without_new_dims(mask: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `m` for `m[:, None]`: the mask without dimensions of size one that were added."""
-    new = m.SubscriptElement(m.Index(m.Name("None") | m.Ellipsis()) | m.Slice(None, None))
-    if isinstance(mask, cst.Subscript) and all(m.matches(part, new) for part in mask.slice):
-        mask = mask.value
-    return mask.with_changes(lpar=(), rpar=())
 
 
 def _key_codes(node: cst.Dict) -> list[str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     Site,
@@ -106,3 +107,11 @@ def counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | 
             if seen is not None and seen.dtypes == {"bool"} and not changed & names_read(mask):
                 return mask.with_changes(lpar=(), rpar=())
     return None
+
+
+def without_new_dims(mask: cst.BaseExpression) -> cst.BaseExpression:
+    """Return `m` for `m[:, None]`: the mask without dimensions of size one that were added."""
+    new = m.SubscriptElement(m.Index(m.Name("None") | m.Ellipsis()) | m.Slice(None, None))
+    if isinstance(mask, cst.Subscript) and all(m.matches(part, new) for part in mask.slice):
+        mask = mask.value
+    return mask.with_changes(lpar=(), rpar=())

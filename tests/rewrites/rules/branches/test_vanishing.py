@@ -1,0 +1,68 @@
+"""Branches whose values are zero where a mask selects nothing need no `torch.where` (FG301)."""
+
+import pytest
+import torch
+
+from tests.rewrites.harness import rewritten
+
+pytestmark = pytest.mark.compiles
+
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+
+
+def _leaf(x):
+    return x.clone().requires_grad_()
+
+
+def _function(body):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"import torch\n\n\ndef f(x, m):\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "loss = torch.zeros(2)\nn = m.sum().clamp(min=1)\nloss[1] = x.mean()\n"
+            "if m.sum() > 0:\n    gap = torch.where(m, x - 1, 0).abs()\n"
+            "    loss[0] = (gap * gap).sum() / n\nreturn loss",
+            "loss = torch.zeros(2)\nn = m.sum().clamp(min=1)\nloss[1] = x.mean()\n"
+            "gap = torch.where(m, x - 1, 0).abs()\n"
+            "loss[0] = (gap * gap).sum() / n\nreturn loss",
+        ),
+        (
+            "total = x.mean()\nif m.any():\n"
+            "    total = total + torch.where(m, x.exp(), 0).sum()\nreturn total",
+            "total = x.mean()\ntotal = total + torch.where(m, x.exp(), 0).sum()\nreturn total",
+        ),
+        (
+            "loss = torch.zeros(())\nif m.any():\n"
+            "    loss = 2 * torch.where(m, x, 0).sum() / m.sum().clamp(min=1)\nreturn loss",
+            "loss = torch.zeros(())\n"
+            "loss = 2 * torch.where(m, x, 0).sum() / m.sum().clamp(min=1)\nreturn loss",
+        ),
+    ],
+)
+def test_what_is_zero_already_is_not_selected(before, after):
+    outcome = rewritten(_function(before), _leaf(X), X > 0)
+    assert outcome.source == _function(after)
+    outcome.check((_leaf(X), X > 9), zero_is_none=True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "loss = torch.zeros(2)\nloss[0] = 3\nif m.any():\n"
+        "    loss[0] = torch.where(m, x, 0).sum()\nreturn loss",
+        "loss = torch.zeros(())\nif m.any():\n    loss = torch.where(m, x, 0).sum() / m.sum()\n"
+        "return loss",
+        "loss = torch.zeros(())\nif m.any():\n    loss = torch.where(x < 9, x, 0).sum()\n"
+        "return loss",
+        "loss = torch.ones(())\nif m.any():\n    loss = torch.where(m, x, 0).sum()\nreturn loss",
+    ],
+)
+def test_what_is_not_zero_is_selected(body):
+    outcome = rewritten(_function(body), _leaf(X), X > 0)
+    text = outcome.source.replace("(\n        ", "(")
+    assert "torch.where(m.any()," in text or "torch.where(condition," in text
+    outcome.check((_leaf(X), X > 9), zero_is_none=True)
