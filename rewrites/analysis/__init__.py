@@ -12,6 +12,7 @@ from fullgraph.rewrites.analysis.finiteness import (
     NeutralValue,
     find_hazards,
     has_nan_free_gradient,
+    has_no_gradient,
     is_away_from_zero,
 )
 from fullgraph.rewrites.analysis.flags import follow_or_assume, skipping_flag
@@ -80,6 +81,7 @@ __all__ = [
     "find_state_uses",
     "follow_or_assume",
     "has_nan_free_gradient",
+    "has_no_gradient",
     "infer",
     "infer_variable",
     "is_away_from_zero",

@@ -65,6 +65,13 @@ _LINEAR = word_set(
 """Operators that keep finite values finite and gradients bounded."""
 
 
+_WITHOUT_GRADIENT = word_set(
+    """
+    all any arange argmax argmin argsort empty eq eye ge gt isfinite isinf isnan le linspace
+    logical_and logical_not logical_or logical_xor lt ne ones rand randint randn randperm zeros
+    """
+)
+"""Operators whose results require no gradient, whatever their operands do."""
 _DTYPE_LIMITS = ("torch.finfo", "torch.iinfo")
 
 
@@ -194,8 +201,8 @@ def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
 def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 4) -> bool:
     """Return whether the source shows that no gradient flows through an expression.
 
-    It is computed from buffers or `x.detach()` alone, or under `torch.no_grad()`. At most `depth`
-    expressions and definitions are followed.
+    It is computed from buffers, comparisons, new tensors or `x.detach()` alone, or under
+    `torch.no_grad()`. At most `depth` expressions and definitions are followed.
     """
     if depth == 0 or node not in site.document.parents:
         return False
@@ -218,6 +225,8 @@ def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 4) -> boo
                 value is not None and has_no_gradient(site, value, depth - 1) for value in values
             )
     made = operation_of(site, node)
+    if made is not None and made.name in _WITHOUT_GRADIENT and "requires_grad" not in made.keywords:
+        return True
     if made is None or made.in_place or not made.operands:
         return False
     operands = (*made.operands, *made.keywords.values())

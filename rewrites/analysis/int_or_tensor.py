@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from fullgraph.rewrites.analysis.classes import called_function
 from fullgraph.rewrites.analysis.definitions import Definitions, assigned_value
 from fullgraph.rewrites.analysis.inferred import infer
 from fullgraph.rewrites.analysis.site import Site
+from fullgraph.rewrites.source import dotted_name
 
-_INT = re.compile(r"\bint\b")
+_UNIONS = ("Optional", "Union", "typing.Optional", "typing.Union")
 
 
 def may_be_int(
@@ -72,4 +71,18 @@ def _may_return_int(site: Site, call: cst.Call) -> bool:
 
 def _names_int(site: Site, annotation: cst.Annotation | None) -> bool:
     """Return whether an annotation such as `int | torch.Tensor` names `int`."""
-    return annotation is not None and bool(_INT.search(site.document.code(annotation.annotation)))
+    return annotation is not None and _allows_int(annotation.annotation)
+
+
+def _allows_int(hint: cst.BaseExpression) -> bool:
+    """Return whether an int is of the type `hint`: `int`, a union with it, or a text of these."""
+    match hint:
+        case cst.Name(value="int"):
+            return True
+        case cst.BinaryOperation(left=left, right=right):
+            return _allows_int(left) or _allows_int(right)
+        case cst.Subscript(value=kind, slice=parts) if dotted_name(kind) in _UNIONS:
+            return any(isinstance(p.slice, cst.Index) and _allows_int(p.slice.value) for p in parts)
+        case cst.SimpleString(raw_value=text):
+            return _allows_int(cst.parse_expression(text))
+    return False

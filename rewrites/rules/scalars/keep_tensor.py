@@ -79,7 +79,13 @@ import libcst.matchers as m
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site, is_new_tensor, torch_name
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    has_no_gradient,
+    is_new_tensor,
+    torch_name,
+)
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
@@ -267,7 +273,8 @@ def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -
     if found.method == "int" and floating:
         new = build_expression("{new}.trunc()", new=new)
         uses.assume(FINITE)
-    uses.write(found.node, _detach(new, number))
+    learns = not has_no_gradient(uses.site, found.tensor)
+    uses.write(found.node, _detach(new, number) if learns else new)
     if found.method == "float" and not floating:
         number = uses.cast(found.node, number, torch.float32)
     kinds = {"int": int, "float": float, "bool": bool}

@@ -276,6 +276,7 @@ def test_an_index_that_may_be_an_int_is_converted_once(returns, parameter, index
     [
         ("", "p = t - 1\n    return x[p] * 2"),
         (" -> torch.Tensor", "p = previous(t)\n    return x[p] * 2"),
+        (" -> 'list[int] | torch.Tensor'", "p = previous(t)\n    return x[p] * 2"),
         ("", "p = previous(t)\n    return [x[p] for p in (p, p)]"),
     ],
 )
@@ -612,3 +613,14 @@ def test_a_branch_on_a_number_that_is_a_length_too():
     assert outcome.rules == ["FG201", "FG301"]
     assert {*outcome.applicability} == {Applicability.SAFE}
     outcome.check((x, ~m), (x, m & False))
+
+
+@pytest.mark.parametrize(
+    "value", ["(x > 0).float().mean()", "torch.rand(()).neg()", "x.detach().sum()"]
+)
+def test_what_requires_no_gradient_is_not_detached(value):
+    source = f"{HEAD}def f(x):\n    share = {value}.item()\n    return x * share\n"
+    outcome = rewritten(source, X.clone().requires_grad_())
+    assert outcome.source == source.replace(".item()", "")
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((-X,))
