@@ -33,7 +33,7 @@ from fullgraph.rewrites.source import (
 )
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.transforms.branches.tested import (
-    counted_mask,
+    is_count,
     is_negative_test,
     is_nonnegative_test,
     is_positive_test,
@@ -324,7 +324,7 @@ class Choice:
         match self.test:
             case cst.Comparison(left=left, comparisons=[one]) if left.deep_equals(operand):
                 is_zero = is_positive_test(one) if when else is_zero_test(one)
-                return is_zero and counted_mask(self.site, operand) is not None
+                return is_zero and is_count(self.site, operand)
         return False
 
     def _parts(

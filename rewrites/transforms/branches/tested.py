@@ -21,6 +21,7 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import integer_literal
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
 
+_CONVERSIONS = ("double", "float", "half", "int", "long")
 _FINITE_TESTS = ("isnan", "isinf", "isfinite")
 
 
@@ -107,6 +108,35 @@ def counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | 
             if seen is not None and seen.dtypes == {"bool"} and not changed & names_read(mask):
                 return mask.with_changes(lpar=(), rpar=())
     return None
+
+
+def is_count(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether a value counts true elements: `n` after `n = (x > 0).float().sum()`."""
+    match tensor_of(site, _assigned(site, node)):
+        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
+            return _is_zero_or_one(site, mask)
+    return False
+
+
+def _is_zero_or_one(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether all elements of a tensor are true or false, or 1 or 0 by a conversion."""
+    seen, value = infer(site, node), _assigned(site, node)
+    if seen is not None and seen.dtypes == {"bool"}:
+        return True
+    match value:
+        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name(value=kind)), args=[]):
+            return kind in _CONVERSIONS and _is_zero_or_one(site, mask)
+    return False
+
+
+def _assigned(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the only value of a local name that is not changed in place; other nodes as given."""
+    known, function = find_definitions(site.document, node), site.document.function(node)
+    if not isinstance(node, cst.Name) or known is None or function is None:
+        return node
+    found = known.reaching.get(node, frozenset())
+    value = assigned_value(site.document, next(iter(found))) if len(found) == 1 else None
+    return node if value is None or node.value in names_mutated(function.body) else value
 
 
 def without_new_dims(mask: cst.BaseExpression) -> cst.BaseExpression:

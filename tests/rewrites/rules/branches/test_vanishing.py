@@ -66,3 +66,12 @@ def test_what_is_not_zero_is_selected(body):
     text = outcome.source.replace("(\n        ", "(")
     assert "torch.where(m.any()," in text or "torch.where(condition," in text
     outcome.check((_leaf(X), X > 9), zero_is_none=True)
+
+
+@pytest.mark.parametrize("count", ["m.sum()", "m.float().sum()", "ones.long().sum()"])
+def test_a_count_that_is_a_divisor_is_at_least_one(count):
+    body = f"ones = m.double()\nn = {count}\nif n == 0:\n    return x.mean()\nreturn x.sum() / n"
+    outcome = rewritten(_function(body), _leaf(X), X > 0)
+    new = "return torch.where(n == 0, x.mean(), x.sum() / n.clamp(min=1))"
+    assert outcome.source == _function(f"ones = m.double()\nn = {count}\n{new}")
+    outcome.check((_leaf(X), X > 9))
