@@ -97,7 +97,9 @@ class Agreement:
         sides = [used_names(when) for when in (one, other)]
         for path in sorted((sides[0].keys() ^ sides[1].keys()) - {*local}):
             node = sides[0].get(path) or sides[1][path]
-            if self.may_require_grad(node):
+            others = sides[path in sides[0]].keys() - {"self"}
+            shared = any(f"{one}.".startswith(f"{path}.") for one in others)  # `x.sum` uses `x`
+            if not shared and self.may_require_grad(node):
                 clause = f"`{path}` may get a gradient of zero where it got none"
                 self.assumes[clause] = None
 

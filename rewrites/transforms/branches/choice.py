@@ -43,7 +43,7 @@ from fullgraph.rewrites.transforms.branches.tested import (
     tested_for_finiteness,
     without_new_dims,
 )
-from fullgraph.rewrites.transforms.branches.vanishing import is_unchanged
+from fullgraph.rewrites.transforms.branches.vanishing import unconditional_value
 
 _Item = cst.BaseElement | cst.BaseDictElement
 _BOUNDED = ("softmax", "sigmoid")
@@ -187,8 +187,9 @@ class Choice:
         """
         for value, old, masks in ((one, other, mask_of_any), (other, one, mask_of_none)):
             mask = masks(self.site, self.test)
-            if mask is not None and is_unchanged(self.site, mask, value, old):
-                return value
+            made = unconditional_value(self.site, mask, value, old) if mask is not None else None
+            if made is not None:
+                return made
         return None
 
     def as_bool(self, when: bool) -> cst.BaseExpression:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     Definitions,
+    Operation,
     Site,
     assigned_value,
     find_definitions,
@@ -19,8 +21,13 @@ from fullgraph.rewrites.analysis import (
     walk,
     word_set,
 )
-from fullgraph.rewrites.source import integer_literal
-from fullgraph.rewrites.transforms.branches.tested import without_new_dims
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    integer_literal,
+    replace_nodes,
+)
+from fullgraph.rewrites.transforms.branches.tested import counted_mask, without_new_dims
 
 _KEEP_ZERO = word_set(
     """
@@ -28,27 +35,32 @@ _KEEP_ZERO = word_set(
     squeeze sum to transpose unsqueeze view
     """
 )
+_DISTANCES = word_set("huber_loss l1_loss mse_loss smooth_l1_loss")
+_LOSSES = _DISTANCES | {"binary_cross_entropy_with_logits"}
 _MAKE_ZERO = word_set("new_zeros zeros zeros_like")
 
 
-def is_unchanged(
+def unconditional_value(
     site: Site, mask: cst.BaseExpression, value: cst.BaseExpression, old: cst.BaseExpression
-) -> bool:
-    """Return whether a branch that assigns `value` changes nothing where `mask` selects nothing.
+) -> cst.BaseExpression | None:
+    """Return a value of a branch that is `old` where `mask` selects nothing; None if it is not.
 
-    `old` is what stays without the branch, `mask` what the condition asks about. True for `old`
-    that is zero and `torch.where(mask, x, 0).sum() / n.clamp(min=1)`; for `old` plus that.
+    `old` is what there is without the branch, `mask` what the condition asks about. That is
+    `torch.where(mask, x, 0).sum()` for `old` that is zero, and `old` plus that. A count of the mask
+    that it is divided by becomes `mask.sum().clamp(min=1)`.
     """
     known = find_definitions(site.document, site.node)
     if known is None:
-        return False
+        return None
     zeros = _Zeros(site, known, mask)
     made = operation_of(site, value)
     if made is not None and made.name == "add" and not made.in_place and len(made.operands) == 2:
         pairs = (made.operands, made.operands[::-1])
         if any(a.deep_equals(old) and zeros.vanishes(b) for a, b in pairs):
-            return True
-    return zeros.is_zero_before(old) and zeros.vanishes(value)
+            return zeros.clamped(value)
+    if not (zeros.is_zero_before(old) or _Zeros(site, known, mask).vanishes(old)):
+        return None
+    return zeros.clamped(value) if zeros.vanishes(value) else None
 
 
 class _Zeros:
@@ -57,6 +69,15 @@ class _Zeros:
     def __init__(self, site: Site, known: Definitions, mask: cst.BaseExpression) -> None:
         self._site, self._known, self._mask = site, known, mask
         self._before = known.before.get(site.statement, {})
+        self._counts: list[cst.BaseExpression] = []
+        """Counts of the mask that something is divided by."""
+
+    def clamped(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        """Return a value that vanishes, whose divisors are at least one."""
+        edits: dict[cst.CSTNode, Replacement] = {
+            one: build_expression("{n}.clamp(min=1)", n=one) for one in self._counts
+        }
+        return replace_nodes(value, edits) if edits else value
 
     def vanishes(self, node: cst.BaseExpression, depth: int = 8) -> bool:
         """Return whether a value of the branch is zero, and its gradient finite."""
@@ -83,8 +104,33 @@ class _Zeros:
             case "add" | "sub":
                 return all(self.vanishes(one, depth - 1) for one in made.operands)
             case "div":
-                return self.vanishes(first, depth - 1) and is_away_from_zero(self._site, others[0])
+                return self.vanishes(first, depth - 1) and self._may_divide(others[0])
+            case _ if made.name in _LOSSES:
+                return self._is_sum_of_none(made, depth)
         return made.name in _KEEP_ZERO and self.vanishes(first, depth - 1)
+
+    def _may_divide(self, divisor: cst.BaseExpression) -> bool:
+        """Return whether a divisor is not zero, or is so once a count of the mask is clamped."""
+        if is_away_from_zero(self._site, divisor):
+            return True
+        if isinstance(divisor, cst.BinaryOperation) and isinstance(divisor.operator, cst.Multiply):
+            return self._may_divide(divisor.left) and self._may_divide(divisor.right)
+        counted = counted_mask(self._site, divisor)
+        if counted is None or not counted.deep_equals(self._mask):
+            return False
+        self._counts.append(divisor)
+        return True
+
+    def _is_sum_of_none(self, made: Operation, depth: int) -> bool:
+        """Return whether a loss is a sum, in which every element has the weight or the value 0."""
+        reduction, weight = made.keywords.get("reduction"), made.keywords.get("weight")
+        if not m.matches(reduction or cst.Name("None"), m.SimpleString('"sum"')):
+            return False
+        first, second = made.operands[:2] if len(made.operands) > 1 else (made.operands[0],) * 2
+        if weight is not None:  # the input is 0, and so the loss is finite
+            return self._is_mask(weight) and self.vanishes(first, depth - 1)
+        distance = made.name in _DISTANCES and len(made.operands) == 2
+        return distance and all(self.vanishes(one, depth - 1) for one in (first, second))
 
     def _is_mask(self, chosen: cst.BaseExpression) -> bool:
         """Return whether `chosen` is the mask, perhaps with more dimensions, as it was tested."""

@@ -41,6 +41,21 @@ def _function(body):
             "loss = torch.zeros(())\n"
             "loss = 2 * torch.where(m, x, 0).sum() / m.sum().clamp(min=1)\nreturn loss",
         ),
+        (
+            "kept = torch.where(m, x, 0)\nif m.sum() == 0:\n    return kept.sum()\n"
+            "return kept.sum() / (m.sum() * 2)",
+            "kept = torch.where(m, x, 0)\nreturn kept.sum() / (m.sum().clamp(min=1) * 2)",
+        ),
+        (
+            "kept = torch.where(m, x, 0)\nif m.any():\n"
+            "    loss = torch.nn.functional.binary_cross_entropy_with_logits(\n"
+            '        kept, torch.ones_like(kept), weight=m, reduction="sum"\n    ) / m.sum()\n'
+            "else:\n    loss = kept.sum()\nreturn loss",
+            "kept = torch.where(m, x, 0)\n"
+            "loss = torch.nn.functional.binary_cross_entropy_with_logits(\n"
+            '    kept, torch.ones_like(kept), weight=m, reduction="sum"\n'
+            ") / m.sum().clamp(min=1)\nreturn loss",
+        ),
     ],
 )
 def test_what_is_zero_already_is_not_selected(before, after):
@@ -54,8 +69,8 @@ def test_what_is_zero_already_is_not_selected(before, after):
     [
         "loss = torch.zeros(2)\nloss[0] = 3\nif m.any():\n"
         "    loss[0] = torch.where(m, x, 0).sum()\nreturn loss",
-        "loss = torch.zeros(())\nif m.any():\n    loss = torch.where(m, x, 0).sum() / m.sum()\n"
-        "return loss",
+        "loss = torch.zeros(())\nif m.any():\n"
+        "    loss = torch.where(m, x, 0).sum() / (x > 1).sum()\nreturn loss",
         "loss = torch.zeros(())\nif m.any():\n    loss = torch.where(x < 9, x, 0).sum()\n"
         "return loss",
         "loss = torch.ones(())\nif m.any():\n    loss = torch.where(m, x, 0).sum()\nreturn loss",
