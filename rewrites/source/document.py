@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
-from libcst.codemod import CodemodContext
-from libcst.codemod.visitors import AddImportsVisitor
 from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
+from fullgraph.rewrites.source.import_lines import add_imports
 from fullgraph.rewrites.source.templates import parenthesize, round_trips
 from fullgraph.rewrites.source.wrapping import wrap_new_lines
 
@@ -182,12 +181,7 @@ class Document:
         changing = {one for node in replacements for one in (node, *self.ancestors(node))}
         module = replace_nodes(self.module, replacements, changing.__contains__)
         missing = [name for name in dict.fromkeys(imports) if not self._imports(name)]
-        if missing:
-            context = CodemodContext()
-            for name in missing:
-                imported, _, alias = name.partition(" as ")
-                AddImportsVisitor.add_needed_import(context, imported, asname=alias or None)
-            module = AddImportsVisitor(context).transform_module(module)
+        module = add_imports(module, missing)
         return wrap_new_lines(self.text, module.code + self._text_after_tree)
 
     def _round_trips(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:

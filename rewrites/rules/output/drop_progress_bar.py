@@ -12,9 +12,10 @@ Before:
 
 After:
 
-    for i in (
-        range(self.steps) if torch.compiler.is_compiling() else trange(self.steps, leave=False)
-    ):
+    iterations = range(self.steps)
+    if not torch.compiler.is_compiling():
+        iterations = trange(self.steps, leave=False)
+    for i in iterations:
         x = self.step(x, i)
 
     for block in blocks:
@@ -39,11 +40,12 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import (
     Replacement,
     build_expression,
+    build_statement,
     dotted_name,
     inline_block,
     replace_nodes,
 )
-from fullgraph.rewrites.transforms.eager_only import compiling_condition
+from fullgraph.rewrites.transforms.eager_only import compiling_condition, run_in_eager_only
 
 _BAR = re.compile(
     r"tqdm\.(\w+\.)*(tqdm|trange|tqdm_notebook|tnrange)|rich\.progress\.track|tqdm\.(\w+\.)*std\.tqdm"
@@ -144,8 +146,27 @@ def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
         return {document.statement(parent): cst.RemoveFromParent(), **uses}
     if iterable is None:
         raise NotApplicable("it has no iterable")
+    if isinstance(parent, cst.For) and isinstance(document.parent(parent), cst.IndentedBlock):
+        return {parent: cst.FlattenSentinel(_choose_before(site, parent, call, iterable))}
     text = f"{{values}} if {compiling_condition(document)} else {{bar}}"
     return {call: build_expression(text, values=iterable, bar=call)}
+
+
+def _choose_before(
+    site: Site, loop: cst.For, call: cst.Call, iterable: cst.BaseExpression
+) -> list[cst.BaseStatement]:
+    """Return the loop after lines that choose what it runs over, with the bar in eager code."""
+    name = site.document.unused_local(loop, "iterations")
+    bar = call.with_changes(
+        args=[
+            arg.with_changes(value=cst.Name(name)) if arg.value is iterable else arg
+            for arg in call.args
+        ]
+    )
+    plain = build_statement(f"{name} = {{v}}", v=iterable)
+    shown = run_in_eager_only(site.document, build_statement(f"{name} = {{v}}", v=bar))
+    new = loop.with_changes(iter=cst.Name(name), leading_lines=())
+    return [plain.with_changes(leading_lines=loop.leading_lines), shown, new]
 
 
 def _iterable_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:

@@ -41,7 +41,8 @@ def test_left_alone(body, reason):
     [
         (
             "for i in tqdm(range(3), 'a'):\n    x = x + i",
-            "for i in range(3) if COMPILED else tqdm(range(3), 'a'):\n    x = x + i",
+            "iterations = range(3)\nif not COMPILED:\n    iterations = tqdm(iterations, 'a')\n"
+            "for i in iterations:\n    x = x + i",
         ),
         (
             "for i, y in enumerate(tqdm(x, leave=False)):\n    x = x + i",
@@ -60,7 +61,8 @@ def test_left_alone(body, reason):
         ),
         (
             "for i in trange(1, 3, disable=True):\n    x = x + i",
-            "for i in range(1, 3) if COMPILED else trange(1, 3, disable=True):\n    x = x + i",
+            "iterations = range(1, 3)\nif not COMPILED:\n"
+            "    iterations = trange(1, 3, disable=True)\nfor i in iterations:\n    x = x + i",
         ),
     ],
 )
