@@ -191,6 +191,8 @@ class Document:
             new: object = replace_nodes(statement, replacements)
             parts = new.nodes if isinstance(new, cst.FlattenSentinel) else [new]
             for part in parts:
+                if isinstance(part, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                    part = part.with_changes(leading_lines=())  # empty ones are parsed otherwise
                 if isinstance(part, cst.CSTNode) and not round_trips(part, parse, self.module):
                     return False
         return True
