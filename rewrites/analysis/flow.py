@@ -265,6 +265,8 @@ def _paths_written(node: cst.CSTNode) -> Iterator[str]:
     """Yield the names and dotted paths that a node binds, except inside nested functions."""
     if isinstance(node, cst.FunctionDef | cst.ClassDef):
         yield node.name.value
+    elif isinstance(node, cst.ImportAlias):
+        yield node.evaluated_alias or dotted_name(node.name).partition(".")[0]
     if isinstance(node, _SCOPES | _COMPREHENSIONS):
         return
     for target in assignment_targets(node):

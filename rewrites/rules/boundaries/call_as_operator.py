@@ -30,9 +30,9 @@ with
         size = torch.library.get_ctx().new_dynamic_size()
         return cost.new_empty((size,), dtype=torch.int64)
 
-Eager code runs the function as before, with any arguments. The body of a method moves into the
-operator instead. In `forward` itself the statement with the cause is moved, with up to three that
-follow, so that tensors and numbers alone go in and come out.
+Eager code and TorchScript run the function as before, with any arguments. The body of a method
+moves into the operator instead. In `forward` itself the statement with the cause is moved, with up
+to three that follow, so that tensors and numbers alone go in and come out.
 
 The source of what is returned decides the device and the dtype: `torch.tensor(...)` and
 `torch.from_numpy(...)` are on the CPU, whatever the arguments are. Runs on inputs of other sizes
@@ -46,8 +46,10 @@ compiled code calls the operator only for other values.
 
 Refuses: helpers that change what they are given, that need more of `self` than tensors and numbers,
 through which a gradient flows, that return anything but tensors and ints, that neither take nor
-return a tensor (Inductor runs no such operator), or that have decorators other than `staticmethod`,
-`torch.no_grad` and `torch.inference_mode`; statements that change variables, or from which control
+return a tensor (Inductor runs no such operator), that the operator cannot call by their name (it is
+bound again, or that of a parameter), that import `torch` for themselves, or that have decorators
+other than `staticmethod`, `torch.no_grad` and `torch.inference_mode`; code of a method that reads
+`super()` or names with two underscores; statements that change variables, or from which control
 goes on elsewhere.
 """
 

@@ -21,8 +21,9 @@ helper is compiled.
 
 Refuses: helpers that hold one cause only, those that return before the first cause under a
 condition that needs no tensor (`if p == 0: return x`), code in `forward` itself, nested functions,
-generators and functions with decorators other than `staticmethod`, `torch.no_grad` and
-`torch.inference_mode`.
+generators, functions with decorators other than `staticmethod`, `torch.no_grad` and
+`torch.inference_mode`, and in a file that uses `torch.jit` functions that read other names of the
+file: `torch.jit.script` does not find these through the decorator.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.boundaries import decorate, find_early_exit, find_helper
 
@@ -66,11 +67,18 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             "disable that",
             advises=True,
         )
+    try:
+        edits, assumes = decorate(site, helper, "torch.compiler.disable")
+    except NotApplicable as escape:
+        return Refusal(str(escape))
     return Rewrite(
-        decorate(site, helper, "torch.compiler.disable"),
+        edits,
         f"`{name}` runs in eager: one break at its call instead of {len(inside)} causes inside it.",
         Applicability.UNSAFE,
-        (f"one break for each call of `{name}`, and its running in eager, cost less than these",),
+        (
+            f"one break for each call of `{name}`, and its running in eager, cost less than these",
+            *assumes,
+        ),
         imports=("torch",),
     )
 

@@ -20,8 +20,9 @@ After:
 Always unsafe: side effects and Python values of the first call hold for all later ones.
 
 Refuses: code in `forward` itself, nested functions, generators, functions with decorators other
-than `staticmethod`, `torch.no_grad` and `torch.inference_mode`, and helpers that draw random
-numbers in Python or read tensors' values.
+than `staticmethod`, `torch.no_grad` and `torch.inference_mode`, helpers that draw random numbers in
+Python or read tensors' values, and in a file that uses `torch.jit` those that read other names of
+the file: `torch.jit.script` does not find these through the decorator.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.boundaries import decorate, find_helper, reads_values
 
@@ -75,11 +76,15 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     name = helper.name.value
     if reason := reads_values(site, helper):
         return Refusal(reason)
+    try:
+        edits, assumes = decorate(site, helper, "torch._dynamo.nonstrict_trace")
+    except NotApplicable as escape:
+        return Refusal(str(escape))
     return Rewrite(
-        decorate(site, helper, "torch._dynamo.nonstrict_trace"),
+        edits,
         f"TorchDynamo does not enter `{name}`; AOTAutograd traces its tensor operations.",
         Applicability.UNSAFE,
-        (f"what `{name}` does and reads in Python may stay that of its first call",),
+        (f"what `{name}` does and reads in Python may stay that of its first call", *assumes),
         imports=("torch",),
     )
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import builtins
+import re
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.events import Position
-from fullgraph.rewrites.analysis import Site, split_statements
+from fullgraph.rewrites.analysis import NotApplicable, Site, names_bound, split_statements
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document
-from fullgraph.rewrites.transforms.boundaries.arguments import OperatorArgument
-from fullgraph.rewrites.transforms.outline import condition_needs_values
+from fullgraph.rewrites.transforms.boundaries.arguments import (
+    OperatorArgument,
+    is_stored,
+    names_in,
+)
+from fullgraph.rewrites.transforms.outline import (
+    condition_needs_values,
+    is_mangled,
+    parameters_of,
+)
 
 _ENTRIES = ("forward", "__call__", "__init__")
 _KEPT = ("staticmethod", "torch.no_grad", "torch.inference_mode")
@@ -80,15 +90,10 @@ def call_of_function(
     """Return the code of a call of `helper` that works anywhere in its file: "assign(cost)".
 
     Static methods are called on their class. None for other methods, and if a parameter without a
-    default is not among the `arguments`.
+    default is not among the `arguments`. Raises NotApplicable if that name may mean something else.
     """
     name, owner = helper.name.value, document.class_around(helper)
     given = {one.code for one in arguments}
-    if owner is not None:
-        static = [one for one in helper.decorators if m.matches(one.decorator, _STATIC)]
-        if not static or owner not in document.module.body:
-            return None
-        name = f"{owner.name.value}.{name}"
     listed, codes, skipped = helper.params, [], False
     if listed.posonly_params:
         return None
@@ -101,7 +106,30 @@ def call_of_function(
         else:
             by_name = skipped or one in listed.kwonly_params
             codes.append(f"{code}={code}" if by_name else code)
+    if owner is not None:
+        static = [one for one in helper.decorators if m.matches(one.decorator, _STATIC)]
+        if not static or owner not in document.module.body:
+            return None
+        if is_mangled(name):
+            raise NotApplicable(f"`{name}` has another name outside of its class")
+        _check_name(document, owner, given)
+        name = f"{owner.name.value}.{name}"
+    _check_name(document, helper, given if owner is None else ())
     return f"{name}({', '.join(codes)})"
+
+
+def _check_name(
+    document: Document, definition: cst.FunctionDef | cst.ClassDef, parameters: Collection[str]
+) -> None:
+    """Raise NotApplicable if an operator with `parameters` finds no `definition` by its name."""
+    name, block = definition.name.value, document.parent(definition)
+    if name in parameters:
+        raise NotApplicable(f"a parameter of the operator would hide `{name}`")
+    assert isinstance(block, cst.Module | cst.IndentedBlock)
+    declared = m.NameItem(m.Name(name))  # `global name` in a function
+    for one in block.body[block.body.index(definition) + 1 :]:
+        if name in names_bound(one) or m.findall(one, declared):
+            raise NotApplicable(f"`{name}` is bound again in line {document.position(one).line}")
 
 
 def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
@@ -111,18 +139,47 @@ def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
     return bool(returned) and ".library.custom_op(" in site.document.text
 
 
-def decorate(site: Site, helper: cst.FunctionDef, decorator: str) -> dict[cst.CSTNode, cst.CSTNode]:
-    """Return the edit that adds a decorator to the function `helper`.
+def decorate(
+    site: Site, helper: cst.FunctionDef, decorator: str
+) -> tuple[dict[cst.CSTNode, cst.CSTNode], tuple[str, ...]]:
+    """Return the edit that adds a decorator to the function `helper`, and its assumptions.
 
     `decorator` is its source without the "@": "torch.compiler.disable". It is the outermost, but
-    for `staticmethod`.
+    for `staticmethod`. Raises NotApplicable if TorchScript could no longer compile the function.
     """
-    torch = site.document.imported_name("torch") or "torch"
+    torch, name = site.document.imported_name("torch") or "torch", helper.name.value
+    assumes: tuple[str, ...] = ()
+    if (hidden := _find_hidden_name(site, helper)) is not None:
+        if uses_torchscript(site.document):
+            raise NotApplicable(f"decorated, `{name}` hides `{hidden}` from `torch.jit.script`")
+        assumes = (
+            f"nobody passes `{name}` to `torch.jit.script`, which would not find `{hidden}`",
+        )
     text = decorator.replace("torch", torch, 1)
     static = [one for one in helper.decorators[:1] if m.matches(one.decorator, _STATIC)]
     new = cst.Decorator(cst.parse_expression(text))
     lines = [*static, new, *helper.decorators[len(static) :]]
-    return {helper: helper.with_changes(decorators=lines)}
+    return {helper: helper.with_changes(decorators=lines)}, assumes
+
+
+def uses_torchscript(document: Document) -> bool:
+    """Whether a file uses `torch.jit`, so that its functions may be scripted."""
+    return bool(re.search(r"\btorch\.jit\b|\btorch import jit\b", document.text))
+
+
+def _find_hidden_name(site: Site, helper: cst.FunctionDef) -> str | None:
+    """Return a global name that a decorator hides from `torch.jit.script`, or None.
+
+    `torch.jit.script` looks names up in the file of the decorator, which imports `torch`. None too
+    if the decorators of `helper` hide the name already.
+    """
+    document = site.document
+    if any(not m.matches(one.decorator, _STATIC) for one in helper.decorators):
+        return None
+    names = names_in(document, helper.body)
+    known = {*dir(builtins), "torch", *(one.name.value for one in parameters_of(helper))}
+    known |= {one.value for one in names if is_stored(document, one)}
+    return next((one.value for one in names if one.value not in known), None)
 
 
 _VALUES = ("item", "tolist", "nonzero", "numpy", "is_nonzero", "masked_select", "unique")

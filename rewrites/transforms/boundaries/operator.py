@@ -15,6 +15,7 @@ from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
     chain_root,
+    names_bound,
     torch_name,
     walk,
 )
@@ -31,10 +32,15 @@ from fullgraph.rewrites.transforms.boundaries.arguments import (
     without_none,
 )
 from fullgraph.rewrites.transforms.boundaries.fake_kernel import FakeKernel
-from fullgraph.rewrites.transforms.boundaries.helper import call_of_function
+from fullgraph.rewrites.transforms.boundaries.helper import call_of_function, uses_torchscript
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder
 from fullgraph.rewrites.transforms.boundaries.results import OperatorResult, results_of
-from fullgraph.rewrites.transforms.outline import insert_after, operator_path, set_apart
+from fullgraph.rewrites.transforms.outline import (
+    find_class_scope,
+    insert_after,
+    operator_path,
+    set_apart,
+)
 
 _CHANGES = re.compile(r"[^_]_$|^(append|extend|insert|pop|update|clear|backward|add|setdefault)$")
 """Last names of calls that change an object."""
@@ -109,7 +115,8 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     tests = [f"{name} is not None" for name in never_none]
     torch = document.imported_name("torch") or "torch"
     tracing = f"{torch}.compiler.is_dynamo_compiling()"  # false in kernels run while compiling
-    conditions = (tracing, *tests)
+    scripting = (f"not {torch}.jit.is_scripting()",) if uses_torchscript(document) else ()
+    conditions = (*scripting, tracing, *tests)
     edit.replacements[block] = _with_call(document, block, edit.call, conditions)
     moved.replacements[block] = _with_call(document, block, edit.call, tests)
     edit.as_compiled = moved.replacements
@@ -149,6 +156,10 @@ def operator_edit(
     if path is None:
         raise NotApplicable("an operator cannot be named after this file")
     torch = document.imported_name("torch") or "torch"
+    if torch.partition(".")[0] in {*piece.given, *names_bound(piece.function.body)}:
+        raise NotApplicable(f"`{piece.function.name.value}` has a variable `{torch}` of its own")
+    if own := find_class_scope(document, statements if body is None else (), renamed):
+        raise NotApplicable(f"`{own}` means something else outside of its class")
     stem = name.strip("_")
     operator, fake = document.unused_name(f"_{stem}_op"), document.unused_name(f"_{stem}_fake")
     calls = [one for line in statements for one in walk(line) if isinstance(one, cst.Call)]
@@ -195,6 +206,8 @@ def operator_edit(
     assumes += dict.fromkeys(kernel.assumes)
     if floating:
         assumes.append("no gradient flows through it")
+    if body is None and uses_torchscript(document):
+        assumes.append("nobody saves a TorchScript program that calls it")
     edits = _insert_before(document, piece.function, definitions)
     return OperatorEdit(edits, f"{operator}({given})", assumes, bool(kernel.unbacked))
 
@@ -202,9 +215,9 @@ def operator_edit(
 def _join_conditions(conditions: Sequence[str]) -> str:
     """Return conditions joined by `and`, each on a line of its own if one line is too short."""
     line = " and ".join(conditions)
-    if len(line) <= LINE:
+    if len(line) <= LINE - 4:
         return line
-    return "(\n        " + "\n        and ".join(conditions) + "\n    )"
+    return "(\n    " + "\n    and ".join(conditions) + "\n)"
 
 
 def _in_order_of_parameters(

@@ -5,6 +5,7 @@ from fullgraph.rewrites.transforms.outline.differences import (
     is_exception_caught,
     uses_function_transforms,
 )
+from fullgraph.rewrites.transforms.outline.free_variables import find_class_scope, is_mangled
 from fullgraph.rewrites.transforms.outline.operator import (
     KEPT_IN_ORDER,
     KEPT_ONCE,
@@ -45,6 +46,7 @@ __all__ = [
     "TensorCheck",
     "call_of",
     "condition_needs_values",
+    "find_class_scope",
     "find_outlined_statement",
     "find_outlining_refusal",
     "find_statement_after",
@@ -52,6 +54,7 @@ __all__ = [
     "insert_after",
     "is_check_statement",
     "is_exception_caught",
+    "is_mangled",
     "is_output_statement",
     "observation_of",
     "operator_path",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import symtable
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -70,6 +70,8 @@ def find_operator_parameters(
         if part is not name or parameter.name != name.value or parameter.form.restored:
             restored = parameter.form.restored or "{}"
             found.renamed[part] = cst.parse_expression(restored.format(parameter.name))
+    if own := find_class_scope(document, statements, found.renamed):
+        return Refusal(f"`{own}` means something else outside of its class")
     return found
 
 
@@ -85,6 +87,32 @@ def local_names(document: Document, node: cst.CSTNode) -> set[str]:
     if not isinstance(table, symtable.Function):
         return set()
     return {*table.get_locals(), *table.get_frees()}
+
+
+def find_class_scope(
+    document: Document, statements: Iterable[cst.CSTNode], renamed: Collection[cst.CSTNode]
+) -> str:
+    """Return what code of a method reads that means something else outside of its class, or "".
+
+    "super()", and "Model.__limit", which Python spells "_Model__limit" inside the class. The
+    expressions `renamed` are left out.
+    """
+    left = [*statements]
+    for node in left:
+        if document.class_around(node) is None:
+            continue
+        match node:
+            case cst.Call(cst.Name("super"), []) | cst.Name("__class__"):
+                return document.code(node)
+            case cst.Attribute(attr=name) | (cst.Name() as name) if is_mangled(name.value):
+                return document.code(node)
+        left += [one for one in node.children if one not in renamed]
+    return ""
+
+
+def is_mangled(name: str) -> bool:
+    """Whether a class gives a name of its own code a prefix: "__limit"."""
+    return name.startswith("__") and not name.endswith("__")
 
 
 def names_bound_in(statement: cst.CSTNode) -> set[str]:

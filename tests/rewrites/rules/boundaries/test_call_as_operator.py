@@ -270,6 +270,76 @@ def test_static_methods_and_unused_parameters_stay_in_eager():
         assert "is_dynamo_compiling" not in rewritten(other, X).source
 
 
+ROWS = "    return torch.tensor([max(range(3), key=row.__getitem__) for row in {}.tolist()])\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        ("def best(x):\n    return x", "`best` is bound again in line 12"),
+        ("best = torch.compile(best)", "`best` is bound again in line 12"),
+        (
+            "try:\n    from fast import best\nexcept ImportError:\n    pass",
+            "bound again in line 12",
+        ),
+        ("def swap():\n    global best\n    best = torch.compile(best)", "bound again in line 12"),
+    ],
+)
+def test_the_name_of_the_function_is_bound_again(after, reason):
+    calls = CALLS.replace("best", "first")
+    function = f"def best(x):\n{ROWS.format('x')}\n\nfirst = best\n\n\n{after}\n"
+    assert reason in refusals(f"{HEAD}{function}\n\n{calls}")
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (f"def best(best):\n{ROWS.format('best')}", "would hide `best`"),
+        (f"def best(x):\n    import torch\n\n{ROWS.format('x')}", "`best` has a variable `torch`"),
+    ],
+)
+def test_names_inside_the_function_hide_others(function, reason):
+    assert reason in refusals(f"{HEAD}{function}\n\n{CALLS}")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("super().extra_repr()\n    ", "`super()` means something else outside of its class"),
+        ("n = Model.__COUNT\n    ", "`Model.__COUNT` means something else outside of its class"),
+    ],
+)
+def test_names_of_a_class_stay_in_it(body, reason):
+    source = module(f"{body}    {ROWS.format('x').strip()}").replace("self.COUNT", "self.__COUNT")
+    source = source.replace("    def __init__", "    __COUNT = 2\n\n    def __init__")
+    assert reason in refusals(source)
+    static = module(ROWS.format("x").strip()).replace("best", "__best")
+    static = static.replace("def __best(self, x)", "@staticmethod\n    def __best(x)")
+    assert "`__best` has another name outside of its class" in refusals(static)
+
+
+def test_scripted_code_runs_the_function():
+    function = f"def best(x):\n{ROWS.format('x')}\n\n"
+    source = rewritten(
+        f"{HEAD}{function}SCRIPTED = torch.jit.is_scripting()\n\n\n{CALLS}", X
+    ).source
+    test = "if not torch.jit.is_scripting() and torch.compiler.is_dynamo_compiling():"
+    assert f"    {test}\n        return _best_op(x)\n" in source
+
+
+def test_many_conditions_are_indented_as_black_does():
+    names = ("weighted_positions", "interesting_positions", "other_positions")
+    parameters = ", ".join(f"{name}=None" for name in names)
+    body = f"rows = {', '.join(names)}\n        return torch.tensor([max(r) for r in x.tolist()])"
+    source = module(body, "self.best(x, x, x, x).sum()")
+    source = source.replace("def best(self, x", f"@staticmethod\n    def best(x, {parameters}")
+    tests = "".join(f"            and {name} is not None\n" for name in names)
+    condition = (
+        f"        if (\n            torch.compiler.is_dynamo_compiling()\n{tests}        ):\n"
+    )
+    assert condition in rewritten(source, X).source
+
+
 @pytest.mark.parametrize(("line", "returned"), [("x = x + 1", "x"), ("y = x + 1", "x.clone()")])
 def test_only_what_is_returned_as_it_came_is_copied(line, returned):
     source = (

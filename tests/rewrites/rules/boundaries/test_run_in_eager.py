@@ -32,6 +32,29 @@ def test_one_cause_is_left_alone():
     assert "only cause in `total`" in fixes.unfixed[0].reason
 
 
+def test_a_cause_in_a_branch_that_is_not_taken_does_not_count():
+    more = 'seen["first"] = 2.0'
+    source = SOURCE.format(more=more).replace("x.sum().item() > 0", "x.norm() > 0")
+    other = '    else:\n        seen["sum"] = float(str(x[0].tolist()))\n    seen["first"]'
+    source = source.replace("x.sum().item()", "2.0").replace('    seen["first"]', other)
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])
+    assert not [made for made in fixes.suggestions if made.accepted]
+    assert "it moves a break" in str(fixes.suggestions)
+
+
+def test_a_scripted_helper_keeps_the_names_that_it_reads():
+    more = 'seen["first"] = x[0].item() * math.pi if x[0] > 0 else 2.0'
+    source = SOURCE.format(more=more).replace("import torch", "import math\n\nimport torch", 1)
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])
+    (made,) = fixes.suggestions
+    clause = "nobody passes `total` to `torch.jit.script`, which would not find `math`"
+    assert made.accepted and clause in made.assumes
+    source += "\n\nSCRIPTED = torch.jit.is_scripting()\n"
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])
+    assert not fixes.suggestions
+    assert "`total` hides `math` from `torch.jit.script`" in fixes.unfixed[0].reason
+
+
 def test_a_configuration_without_a_break_keeps_its_graph():
     more = 'seen["first"] = x[0].item() if x[0] > 0 else 2.0'
     early = "    if x.sum().item() > 0"
