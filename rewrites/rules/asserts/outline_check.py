@@ -34,8 +34,9 @@ A number that breaks the graph and that only the check reads is computed in the 
 
 As before, the caller gets the exception itself, with its type and its message, compiled or not.
 `torch._assert_async`, and so every `assert` that torch.compile traces, raises RuntimeError instead.
-Floating-point tensors that the message does not show are detached, so that the check runs under
-`torch.func.grad` as well, where a custom operator takes no tensor that asks for a gradient.
+Floating-point tensors are detached where nothing tells it, so that the check runs under
+`torch.func.grad` as well, where a custom operator takes no tensor that asks for a gradient. Those
+that the message shows as tensors, and those that other functions get, stay as they are.
 
 Unsafe where the check calls a function of which it is not known that it changes nothing; on a GPU,
 where it must not be captured in a CUDA graph (`mode="reduce-overhead"`); where the message shows a

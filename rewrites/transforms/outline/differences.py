@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Collection, Iterator, Sequence
 
@@ -9,7 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import Site, chain_root, walk
+from fullgraph.rewrites.analysis import Site, chain_root, walk, word_set
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document, dotted_name
 from fullgraph.rewrites.transforms.outline.free_variables import (
@@ -53,11 +54,37 @@ _BUILTINS = frozenset(
 _RANDOM = re.compile(r"\b(rand\w*|normal|bernoulli|multinomial|manual_seed|dropout\w*|choices?)$")
 _CHANGES = re.compile(r"([^_]_|append|extend|insert|pop|update|clear|backward|register_\w+)$")
 """Last names of calls that change an object."""
-_WITHOUT_GRAD_FN = re.compile(
-    r"\.(item|tolist|detach|numpy|size|dim|numel|shape|dtype|device|ndim)\b|^len\("
+_WITHOUT_GRADIENT = word_set(
+    """
+    all allclose any argmax argmin argsort bool count_nonzero data detach device dim dtype eq equal
+    ge gt int is_complex is_contiguous is_cuda is_floating_point is_nonzero is_sparse isclose
+    isfinite isinf isnan isneginf isposinf item layout le len logical_and logical_not logical_or
+    long lt ndim ne nonzero numel numpy shape size stride tolist
+    """
 )
-"""Expressions whose text shows no `grad_fn`."""
-_ASKS_FOR_GRADIENT = re.compile(r"\b(grad|grad_fn|is_leaf|isinstance|requires_grad|type)\b")
+"""Attributes, methods and functions of a tensor whose value does not tell if it requires grad."""
+_OF_GRADIENT = word_set("backward grad grad_fn is_leaf register_hook requires_grad retains_grad")
+_PASSING = word_set("abs enumerate list max min reversed round sorted sum tuple zip")
+"""Builtin functions whose result has the gradients of their arguments."""
+_EXCEPTIONS = frozenset(
+    name
+    for name, one in vars(builtins).items()
+    if isinstance(one, type) and issubclass(one, BaseException)
+)
+_TEXT = _EXCEPTIONS | {"str", "repr", "format"}
+_OPERATIONS = (
+    cst.BinaryOperation
+    | cst.BooleanOperation
+    | cst.Element
+    | cst.GeneratorExp
+    | cst.IfExp
+    | cst.List
+    | cst.ListComp
+    | cst.Subscript
+    | cst.Tuple
+    | cst.UnaryOperation
+)
+"""Expressions with the gradients of their parts."""
 _REDUCTION = re.compile(r"\.(mean|sum|max|min|std|var|norm)\(\)$")
 """Reductions to a 0-d tensor, which an f-string shows as a number."""
 
@@ -114,9 +141,9 @@ def outlining_assumptions(
     tensors = [tensor for seen in observed for tensor in seen.tensors]
     if any(tensor.device != "cpu" for tensor in tensors):
         found.append("the compiled graph is not captured as a CUDA graph")
-    shown = sorted({code for one in statements for code in _expressions_showing_grad(site, one)})
-    if shown:
-        found.append(f"`{shown[0]}` may be shown without its `grad_fn=`")
+    for one in parameters.parameters:
+        if one.seen is not None and (_is_list(one) or _has_autograd_text(one.seen)):
+            found += _gradient_clauses(site, statements, one)[:1]
     return found
 
 
@@ -127,19 +154,29 @@ def detachable(
 
     A detached tensor may go into a custom operator under `torch.func.grad`, too.
     """
-    if any(_ASKS_FOR_GRADIENT.search(site.document.code(one)) for one in statements):
-        return []
-    shown = [code for one in statements for code in map(site.document.code, _shown_in(site, one))]
-    text = " ".join(code for code in shown if not _WITHOUT_GRAD_FN.search(code))
     return [
         one
         for one in parameters.parameters
-        if one.form.annotation == "torch.Tensor"
+        if "torch.Tensor" in one.form.annotation
         and one.seen is not None
-        and any(tensor.is_float for tensor in one.seen.tensors)
-        and not re.search(rf"(?<![\w.]){re.escape(one.code)}\b", text)
+        and (_is_list(one) or any(tensor.is_float for tensor in one.seen.tensors))
+        and not _gradient_clauses(site, statements, one)
         and not one.code.endswith("()")
     ]
+
+
+def detach(parameter: OperatorParameter) -> str:
+    """Return the code of an argument without its gradient: "x.detach()"."""
+    code = parameter.code
+    if _is_list(parameter):
+        return f"[tensor.detach() for tensor in {code}]"
+    optional = "None" in parameter.form.annotation
+    return f"{code}.detach() if {code} is not None else None" if optional else f"{code}.detach()"
+
+
+def _is_list(parameter: OperatorParameter) -> bool:
+    """Whether an argument is a list of tensors, of which it was not seen if they require grad."""
+    return parameter.form.annotation == "list[torch.Tensor]"
 
 
 def is_exception_caught(document: Document, statement: cst.CSTNode) -> bool:
@@ -221,7 +258,7 @@ def _impure_callees(
         known = (
             is_output_call(site, call)
             or isinstance(site.document.parent(call), cst.Raise)
-            or name in _BUILTINS
+            or name in _BUILTINS | _EXCEPTIONS
             or name.startswith(("torch.", "math.", "numpy.", "str."))
             or not isinstance(root, cst.Name)
             or (isinstance(call.func, cst.Attribute) and _is_input(site, root, parameters))
@@ -238,50 +275,87 @@ def _is_input(site: Site, root: cst.Name, parameters: OperatorParameters) -> boo
     return root.value in chains
 
 
-def _expressions_showing_grad(site: Site, statement: cst.CSTNode) -> Iterator[str]:
-    """Yield the source of each expression that is formatted or printed and may show `grad_fn`."""
-    for shown in _shown_in(site, statement):
-        code = site.document.code(shown)
-        if not _WITHOUT_GRAD_FN.search(code) and _shows_gradient(site, statement, shown):
-            yield code
+def _gradient_clauses(
+    site: Site, statements: Sequence[cst.CSTNode], parameter: OperatorParameter
+) -> list[str]:
+    """Return what to assume where statements tell whether a tensor requires grad; [] if nowhere."""
+    nodes = [
+        one
+        for statement in statements
+        for one in walk(statement)
+        if isinstance(one, cst.Name | cst.Attribute)
+    ]
+    clauses: list[str] = []
+    left = [one for one in nodes if site.document.code(one) == parameter.code]
+    for node in left:
+        clause, names = _follow_gradient(site, node)
+        clauses += [clause] if clause else []
+        left += [o for o in nodes if site.document.code(o) in names and o not in left]
+    return clauses
 
 
-def _shown_in(site: Site, statement: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield each expression that a statement formats or prints, but for formatted numbers."""
-    for node in _nodes_in(statement):
-        shown = None
-        if isinstance(node, cst.FormattedStringExpression):
-            number = node.format_spec or _REDUCTION.search(site.document.code(node.expression))
-            shown = None if number else node.expression
-        elif isinstance(node, cst.Arg) and _converts_to_text(site, site.document.parent(node)):
-            shown = node.value
-        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-            shown = node.right
-        if shown is not None and not isinstance(shown, cst.FormattedString):
-            yield shown
+def _follow_gradient(site: Site, node: cst.CSTNode) -> tuple[str, set[str]]:
+    """Follow a tensor outwards to what it is computed, assigned or shown as.
 
-
-def _converts_to_text(site: Site, call: cst.CSTNode) -> bool:
-    """Whether a call converts its arguments to text."""
-    if not isinstance(call, cst.Call):
-        return False
-    if isinstance(site.document.parent(call), cst.Raise) or is_output_call(site, call):
-        return True
-    return site.callee_name(call).rpartition(".")[2] in ("str", "repr", "format")
-
-
-def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> bool:
-    """Whether the text of the value of `node`, in `statement`, shows that it requires grad.
-
-    An f-string shows a 0-d tensor as a number, without its gradient.
+    Return what to assume if that tells whether the tensor requires grad ("" if it does not), and
+    the names that are bound to a value with the same gradient.
     """
-    seen = observation_of(site, statement, node)
-    formatted = isinstance(site.document.parent(node), cst.FormattedStringExpression)
-    if seen is None:
-        parts = [one for one in walk(node) if isinstance(one, cst.Name | cst.Attribute)]
-        facts = [observation_of(site, statement, one) for one in parts]
-        return any(one is not None and _has_autograd_text(one) for one in facts)
-    return _has_autograd_text(seen) and not (formatted and seen.dims == {0})
+    document, parent = site.document, site.document.parent(node)
+    shown = f"`{document.code(node)}` may be shown without its `grad_fn=`"
+    match parent:
+        case cst.Attribute(value=value, attr=name) if value is node:
+            if name.value in _OF_GRADIENT:
+                return f"`{document.code(parent)}` may be that of a detached tensor", set()
+            if name.value in _WITHOUT_GRADIENT:
+                return "", set()
+            call = document.parent(parent)
+            return _follow_gradient(site, call if isinstance(call, cst.Call) else parent)
+        case (
+            cst.Attribute()
+            | cst.Comparison()
+            | cst.ComparisonTarget()
+            | cst.If()
+            | cst.AssignTarget()
+        ):
+            return "", set()
+        case cst.Assert(test=test) | cst.IfExp(test=test) if test is node:
+            return "", set()
+        case cst.UnaryOperation(operator=cst.Not()):
+            return "", set()
+        case cst.FormattedStringExpression(conversion=None) if _is_number(site, parent):
+            return "", set()
+        case cst.BinaryOperation(operator=cst.Modulo(), right=right) if right is node:
+            return shown, set()
+        case _ if isinstance(parent, _OPERATIONS):
+            return _follow_gradient(site, parent)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+            return "", {name}
+        case cst.CompFor(target=target):
+            return "", {one.value for one in walk(target) if isinstance(one, cst.Name)}
+        case cst.Arg():
+            call = cst.ensure_type(document.parent(parent), cst.Call)
+            name = site.callee_name(call) or document.code(call.func)
+            last = name.rpartition(".")[2]
+            is_method = isinstance(call.func, cst.Attribute) and site.is_tensor(call.func.value)
+            known = is_method or name in _BUILTINS or name.startswith(("torch.", "math."))
+            if known and (last in _WITHOUT_GRADIENT or name in ("float", "isinstance")):
+                return "", set()
+            if name in _TEXT or is_output_call(site, call) or name.endswith(".format"):
+                return shown, set()
+            if name in _PASSING or (known and name not in _BUILTINS):
+                return _follow_gradient(site, call)
+            return f"`{name}` does not ask whether `{document.code(node)}` requires grad", set()
+    return shown, set()
+
+
+def _is_number(site: Site, part: cst.FormattedStringExpression) -> bool:
+    """Whether an f-string shows a tensor as a number, which it does without dimensions."""
+    node, document = part.expression, site.document
+    if part.format_spec or _REDUCTION.search(document.code(node)):
+        return True
+    seen = observation_of(site, document.statement(node), node)
+    parameter = seen is not None and any(one.kind == "Parameter" for one in seen.tensors)
+    return seen is not None and seen.dims == {0} and not parameter
 
 
 def _has_autograd_text(seen: ValueSummary) -> bool:

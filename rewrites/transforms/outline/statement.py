@@ -13,6 +13,7 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.outline.differences import (
     changes_object_before,
+    detach,
     detachable,
     find_call_refusal,
     find_outlining_refusal,
@@ -95,7 +96,7 @@ def outline_statement(
     name = kind.name_operator(document, statement, alike)
     detached = detachable(site, moved, parameters)
     arguments = ", ".join(
-        f"{one.code}.detach()" if one in detached else one.code for one in parameters.parameters
+        detach(one) if one in detached else one.code for one in parameters.parameters
     )
     call = cst.parse_statement(f"{name}({arguments})", config=document.module.config_for_parsing)
     assert isinstance(call, cst.SimpleStatementLine)

@@ -32,8 +32,43 @@ def test_left_alone(body, reason):
 
 
 @pytest.mark.parametrize(
+    ("raised", "arguments"),
+    [
+        ("ValueError('%s %s' % (x.shape, x))", "x"),
+        ("ValueError('{} {}'.format(x.shape, x))", "x"),
+        ("ValueError(f'{x.mean()} {x.max():.2f} {x.sum().item()}')", "x.detach()"),
+        ("ValueError(f'{x - 1}')", "x"),
+        ("ValueError(f'{x.max()!r}')", "x"),
+        ("ValueError(f'{(x - x.mean()).abs().max()}')", "x.detach()"),
+        (
+            "ValueError(str(torch.stack(xs).max().item()))",
+            "x.detach(), [tensor.detach() for tensor in xs]",
+        ),
+        (
+            "ValueError(f'{max(len(t) for t in xs)}')",
+            "x.detach(), [tensor.detach() for tensor in xs]",
+        ),
+        ("ValueError(xs)", "x.detach(), xs"),
+        (
+            "ValueError('' if m is None else m.max().item())",
+            "x.detach(), m.detach() if m is not None else None",
+        ),
+    ],
+)
+def test_tensors_are_detached_unless_the_message_shows_them(raised, arguments):
+    x = torch.ones(3)
+    for early in ("", f"error = {raised}\n        "):
+        last = "error" if early else raised
+        body = f"xs, m\n    if x.isnan().any():\n        {early}raise {last}"
+        source = f"{HEAD}def f(x, xs, m=None):\n    {body}\n    return x\n"
+        text, _, _ = offered(source, "x.isnan().any()", BRANCH, x, [x], x, rule="FG101")
+        assert f"    _check_x({arguments})\n" in text
+
+
+@pytest.mark.parametrize(
     ("body", "argument"),
     [
+        ("if is_bad(x):\n        raise ValueError", "x"),
         ("if x.isnan().any():\n        raise ValueError(f'{x.max()} of {len(x)}')", "x.detach()"),
         ("if x.isnan().any():\n        raise ValueError(x)", "x"),
         ("if x.isnan().any() and x.requires_grad:\n        raise ValueError", "x"),
@@ -41,7 +76,9 @@ def test_left_alone(body, reason):
 )
 def test_the_check_runs_under_a_function_transform(body, argument):
     source = f"{HEAD}def f(x):\n    {body}\n    return (x * x).sum()\n"
-    text, _, _ = offered(source, "x.isnan().any()", BRANCH, torch.ones(3), rule="FG101")
+    source += "\n\ndef is_bad(x):\n    return bool(x.isnan().any())\n"
+    test = body[3:].partition(":")[0]
+    text, _, _ = offered(source, test, BRANCH, torch.ones(3), rule="FG101")
     assert f"    _check_x({argument})\n" in text
     if "detach" in argument:
         new = torch.func.grad(imported(text).f)
@@ -184,6 +221,8 @@ def test_a_number_that_other_code_reads_stays_outside():
     [
         ("if is_bad(x):\n        raise ValueError", "`is_bad` changes nothing"),
         ('assert (x > 0).all(), f"{x}"', "`x` may be shown without its `grad_fn=`"),
+        ('assert (x > 0).all(), "%s %s" % (x.shape, x)', "shown without its `grad_fn=`"),
+        ("assert not (x.requires_grad and (x < 0).any())", "`x.requires_grad` may be that of a"),
         ("state.n = 1\n    assert not (x < 0).any()", "nobody uses what was changed"),
     ],
 )
