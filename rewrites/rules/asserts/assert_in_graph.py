@@ -31,15 +31,22 @@ does more than raise.
 
 from __future__ import annotations
 
+import ast
 import re
+import string
 
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import Site, assigned_value, find_definitions
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.asserts.outline_check import CHECKED
-from fullgraph.rewrites.source import build_expression, build_statement, string_literal
+from fullgraph.rewrites.source import (
+    Document,
+    build_expression,
+    build_statement,
+    string_literal,
+)
 from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.outline import (
     TensorCheck,
@@ -50,6 +57,8 @@ from fullgraph.rewrites.transforms.outline import (
 
 _OUTER_FIELD = re.compile(r"^\.\.\.: +|[:;,] +\.\.\.$")
 """A field at the start or end of a message that a colon sets apart: ": ..."."""
+_PERCENT = re.compile(r"%(\(\w+\))?[-+ #0]*[\d*]*(\.[\d*]+)?[a-zA-Z]")
+"""A field of a text before the operator `%`."""
 _ASSIGNMENT = m.SimpleStatementLine([m.Assign([m.AssignTarget(m.Name())])])
 _UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
 
@@ -80,7 +89,7 @@ def _rewrite_assertion(
     None if the statement can stay as it is, because torch.compile keeps it in the graph.
     """
     holds = tensor_condition(check, assertion.test)
-    message, edits = _constant_text(assertion.msg), check.edits
+    message, edits = _constant_text(check.site.document, assertion.msg), check.edits
     if holds is None:
         return _UNKNOWN
     test, kind = assertion.test, "AssertionError"
@@ -118,13 +127,13 @@ def _rewrite_guard(check: TensorCheck, statement: cst.If) -> Rewrite | Refusal |
     holds = tensor_condition(check, statement.test, negated=True)
     if holds is None:
         return _UNKNOWN
+    document = check.site.document
+    exception = _value_of(document, exception)
     arguments = exception.args if isinstance(exception, cst.Call) else ()
-    kind = check.site.document.code(
-        exception.func if isinstance(exception, cst.Call) else exception
-    )
-    message = _constant_text(arguments[0].value if arguments else None) or kind
+    kind = document.code(exception.func if isinstance(exception, cst.Call) else exception)
+    message = _constant_text(document, arguments[0].value if arguments else None) or kind
     new = cst.If(
-        build_expression(compiling_condition(check.site.document)),
+        build_expression(compiling_condition(document)),
         cst.IndentedBlock([_assertion_line(holds, message)]),
         statement.with_changes(leading_lines=()),
         leading_lines=statement.leading_lines,
@@ -144,9 +153,12 @@ def _assume_unused_exception(
     `replacements` are the edits. `kind` is the exception that compiled code no longer raises, such
     as "ValueError". `test` is the check's condition, `message` what the assertion says.
     """
-    needs = f"no caller needs the {kind}: compiled, a check that fails raises RuntimeError"
+    is_lost = message == kind or "..." in message
+    text = f" with the text {string_literal(message).value}" if is_lost else ""
+    needs = f"no caller needs the {kind}: compiled, a check that fails raises RuntimeError{text}"
     if kind == "RuntimeError":
-        needs = "no caller needs the text of the RuntimeError, which is another one when compiled"
+        other = string_literal(message).value if message else "another one"
+        needs = f"no caller needs the text of the RuntimeError, which is {other} when compiled"
     return Rewrite(
         replacements,
         "The graph holds the check; eager code raises as before.",
@@ -171,20 +183,58 @@ def _assertion_line(holds: cst.BaseExpression, message: str) -> cst.SimpleStatem
     return cst.ensure_type(line, cst.SimpleStatementLine)
 
 
-def _constant_text(message: cst.BaseExpression | None) -> str:
+def _constant_text(document: Document, message: cst.BaseExpression | None) -> str:
     """Return what is constant in a message: "NaN in ..." for `f"{self}: NaN in {h}"`.
 
-    "..." stands for the fields of an f-string; those before the first and after the last colon are
-    left out. The text is "" if no word is constant, or `message` is None.
+    "..." stands for what is not; that before the first and after the last colon is left out. The
+    text is "" if no word is constant, or `message` is None.
     """
-    if isinstance(message, cst.FormattedString):
-        parts = [
-            part.value if isinstance(part, cst.FormattedStringText) else "..."
-            for part in message.parts
-        ]
-        text = _OUTER_FIELD.sub("", "".join(parts))
-        return text if re.search(r"\w", text) else ""
-    return "" if message is None else _string_value(message) or ""
+    text = "" if message is None else _OUTER_FIELD.sub("", _text_of(document, message))
+    return text if re.search(r"\w", text) else ""
+
+
+def _text_of(document: Document, node: cst.BaseExpression) -> str:
+    """Return the value of a string expression, with "..." for its parts that are not constant."""
+    match node:
+        case cst.SimpleString():
+            return _string_value(node) or ""
+        case cst.FormattedString(start=start, end=end):
+            plain = start.lower().replace("f", "")
+            parts = (
+                str(ast.literal_eval(f"{plain}{part.value}{end}"))
+                if isinstance(part, cst.FormattedStringText)
+                else "{}"
+                for part in node.parts
+            )
+            return _without_fields("".join(parts))
+        case cst.ConcatenatedString() | cst.BinaryOperation(operator=cst.Add()):
+            return _text_of(document, node.left) + _text_of(document, node.right)
+        case cst.BinaryOperation(left=left, operator=cst.Modulo()):
+            return _PERCENT.sub("...", _text_of(document, left)).replace("%%", "%")
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("format"))):
+            return _without_fields(_text_of(document, value))
+        case cst.Name() if (value := _value_of(document, node)) is not node:
+            return _text_of(document, value)
+    return "..."
+
+
+def _without_fields(text: str) -> str:
+    """Return a text for `str.format` with "..." for its fields."""
+    try:
+        fields = [*string.Formatter().parse(text)]
+    except ValueError:  # braces that do not match
+        return "..."
+    return "".join(part if name is None else f"{part}..." for part, name, *_ in fields)
+
+
+def _value_of(document: Document, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the value that a variable was assigned, if it is known; else the node itself."""
+    definitions = find_definitions(document, node)
+    if definitions is None or not isinstance(node, cst.Name):
+        return node
+    bindings = definitions.reaching.get(node, frozenset())
+    values = [assigned_value(document, one) for one in bindings]
+    return values[0] if len(values) == 1 and values[0] is not None else node
 
 
 def _string_value(message: cst.BaseExpression) -> str | None:

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import imported, rewritten
+from tests.rewrites.harness import imported, offered, rewritten
 
 pytestmark = pytest.mark.compiles
 
@@ -10,6 +10,7 @@ HEAD = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x
 END = "        return x * 2\n"
 X = torch.ones(2)
 NAN = torch.tensor([1.0, float("nan")])
+BRANCH = "data-dependent branch"
 
 
 @pytest.mark.parametrize(
@@ -91,3 +92,30 @@ def test_fixed(before, after):
         new(NAN)
     with pytest.raises(RuntimeError):
         torch.compile(new, backend="eager")(NAN)
+
+
+@pytest.mark.parametrize(
+    ("raised", "text"),
+    [
+        ('"block %d: %s diverged (100%%)" % (n, x)', "block ...: ... diverged (100%)"),
+        ('"{:.2f} of {n} {{x}}".format(x.max(), n=n)', "... of ... {x}"),
+        ('"NaN in " + str(x) + "!"', "NaN in ...!"),
+        ('"NaN in "\n                f"{x}\\tof {n} {{x}}"', "NaN in ...\tof ... {x}"),
+        ("message", "NaN in ..."),
+        ("x", "ArithmeticError"),
+    ],
+)
+@pytest.mark.parametrize("raise_line", ["raise ArithmeticError({})", "error = ArithmeticError({})"])
+def test_what_is_constant_in_the_message_is_kept(raise_line, raised, text):
+    lines = raise_line.format(raised)
+    if "error" in lines:
+        lines += "\n            raise error"
+    guard = f'message = f"NaN in {{x}}"\n        if x.isnan().any():\n            {lines}'
+    source = f"{HEAD}        {guard}\n{END}"
+    new, (rewrite,), _ = offered(source, "x.isnan().any()", BRANCH, X, rule="FG102")
+    compiled = torch.compile(imported(new).Model(), backend="eager", fullgraph=True)
+    with pytest.raises(RuntimeError) as raised_error:
+        compiled(NAN)
+    assert str(raised_error.value) == text
+    clause = "no caller needs the ArithmeticError: compiled, a check that fails raises RuntimeError"
+    assert rewrite.assumes[0].startswith(f"{clause} with the text ")
