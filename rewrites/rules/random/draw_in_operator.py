@@ -11,19 +11,25 @@ Before:
 
 After:
 
-    lam = _draw_forward(self.alpha, self.alpha)
+    lam = _draw_lam(self.alpha)
     mixed = lam * x + (1 - lam) * x[order]
 
 with
 
-    @drawing_op(torch.float64)
-    def _draw_forward(alpha: float) -> torch.Tensor:
+    @torch.library.custom_op("model::draw_lam", mutates_args=())
+    def _draw_lam(alpha: float) -> torch.Tensor:
         return torch.tensor(np.random.beta(alpha, alpha), dtype=torch.float64)
 
-and a decorator `drawing_op` that registers it. The number is a tensor without dimensions; branches
-on it become `torch.where` or `torch.cond`, as in FG301 and FG302.
 
-Unsafe where `torch.where` is (see FG301).
+    _draw_lam.register_fake(lambda *args: torch.empty((), dtype=torch.float64))
+    if hasattr(_draw_lam, "register_effect"):  # torch 2.10
+        _draw_lam.register_effect(torch.library.EffectType.ORDERED)
+
+The number is a tensor without dimensions; branches on it become `torch.where` or `torch.cond`, as
+in FG301 and FG302.
+
+Unsafe where `torch.where` is (see FG301), and where the number meets an argument that may be of an
+integer dtype: a Python float makes it one of the default dtype, and the operator's number float64.
 
 Refuses: numbers that are used as sizes, indices, keys or text, or next to integer tensors, where a
 tensor would change the dtype; functions that also draw by `random.randint` and `randrange`, which

@@ -12,41 +12,39 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, Site, walk
 from fullgraph.rewrites.source import Document, Replacement, dotted_name, replace_nodes
-from fullgraph.rewrites.transforms.outline import insert_after, set_apart
+from fullgraph.rewrites.transforms.outline import (
+    KEPT_IN_ORDER,
+    insert_after,
+    operator_path,
+    set_apart,
+)
 from fullgraph.rewrites.transforms.random.draws import RandomDraw, find_random_calls
 
-_DECORATOR = '''\
-def {name}(dtype):
-    """Make a function that draws a number an operator: torch.compile calls it in its turn."""
-
-    def make(function):
-        name = f"{{function.__module__}}::{{function.__name__}}".replace(".", "_")
-        op = {torch}.library.custom_op(name, function, mutates_args=())
-        op.register_fake(lambda *args: {torch}.empty((), dtype=dtype))
-        op.register_effect({torch}.library.EffectType.ORDERED)
-        return op
-
-    return make
-'''
 _OPERATOR = """\
-@{maker}({torch}.{dtype})
+@{torch}.library.custom_op("{space}::{path}", mutates_args=())
 def {name}({parameters}) -> {torch}.Tensor:
     return {torch}.tensor({call}, dtype={torch}.{dtype})
+
+
+{name}.register_fake(lambda *args: {torch}.empty((), dtype={torch}.{dtype}))
 """
+_DISTRIBUTIONS = dict.fromkeys(("rand", "random", "random_sample", "ranf"), "uniform")
+"""Names of distributions that differ from those of the functions."""
 Definitions = Sequence[cst.BaseStatement]
 
 
 def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpression, Definitions]:
     """Return a call that replaces `draw.call`, and the definitions of the operator it calls.
 
-    `_draw_forward(n)` replaces `random.randint(0, n)` in `forward`. Raises NotApplicable if an
-    argument is not an int or a float.
+    `_draw_lam(a)` replaces `np.random.beta(a, a)` in `lam = np.random.beta(a, a)`. Raises
+    NotApplicable if an argument is not an int or a float.
     """
     document = site.document
     torch = document.imported_name("torch") or "torch"
-    decorator = _find_decorator(document)
-    maker = decorator.name.value if decorator is not None else "drawing_op"
     operator_name = _operator_name(site, draw.call)
+    path = operator_path(document, operator_name)
+    if path is None:
+        raise NotApplicable("an operator cannot be named after this file")
     arguments_by_name: dict[str, cst.BaseExpression] = {}
     edits: dict[cst.CSTNode, Replacement] = {}
     parameters = []
@@ -67,18 +65,17 @@ def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpressi
             arguments_by_name[stem] = read
             parameters.append(f"{stem}: {kind}")
     body = replace_nodes(draw.call, edits) if edits else draw.call
-    text = _OPERATOR.format(
-        maker=maker,
+    text = (_OPERATOR + KEPT_IN_ORDER).format(
         torch=torch,
+        space=path[0],
+        path=path[1],
         dtype=draw.dtype,
         name=operator_name,
         parameters=", ".join(parameters),
         call=cst.Module([]).code_for_node(body),
     )
-    definitions = [set_apart(cst.parse_statement(text))]
-    if decorator is None:
-        source = _DECORATOR.format(name=maker, torch=torch)
-        definitions.insert(0, set_apart(cst.parse_statement(source)))
+    operator, *marks = cst.parse_module(text, document.module.config_for_parsing).body
+    definitions = [set_apart(operator), *marks]
     arguments = ", ".join(document.code(one) for one in arguments_by_name.values())
     return cst.parse_expression(f"{operator_name}({arguments})"), definitions
 
@@ -97,32 +94,29 @@ def add_definitions(
     return insert_after(document, imports[-1], definitions, edits)
 
 
-def _find_decorator(document: Document) -> cst.FunctionDef | None:
-    """Return the function of the file that has the source of the decorator; None if none has."""
-    torch = document.imported_name("torch") or "torch"
-    for one in document.module.body:
-        if isinstance(one, cst.FunctionDef):
-            text = _DECORATOR.format(name=one.name.value, torch=torch)
-            if document.code(one).strip() == text.strip():
-                return one
-    return None
-
-
 def _operator_name(site: Site, call: cst.Call) -> str:
-    """Return an unused name for the operator that replaces `call`.
+    """Return an unused name for the operator that replaces `call`: "_draw_lam", "_draw_normal".
 
-    Draws in functions of the same name get different names.
+    Draws of the same name are numbered.
     """
     document = site.document
-    function = document.function_name(call)
-    same = [
-        one
-        for one in find_random_calls(site, document.module)
-        if document.function_name(one) == function
-    ]
+    base = f"_draw_{_subject_of(site, call)}"
+    calls = find_random_calls(site, document.module)
+    same = [one for one in calls if f"_draw_{_subject_of(site, one)}" == base]
     number = next(i for i, one in enumerate(same, 1) if one is call)
-    base = f"_draw_{function.strip('<>_') or 'number'}"
     return document.unused_name(base if number == 1 else f"{base}_{number}")
+
+
+def _subject_of(site: Site, call: cst.Call) -> str:
+    """Return the name of the variable for the number of a call, else of the distribution."""
+    parent = site.document.parent(call)
+    if isinstance(parent, cst.IfExp):
+        parent = site.document.parent(parent)
+    match parent:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+            return name.strip("_").lower()
+    name = site.callee_name(call).rpartition(".")[2]
+    return _DISTRIBUTIONS.get(name, name)
 
 
 def _names_read(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:

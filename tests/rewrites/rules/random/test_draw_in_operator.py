@@ -7,6 +7,7 @@ from tests.rewrites.harness import offered, rewritten
 pytestmark = pytest.mark.compiles
 
 HEAD = "import random\n\nimport numpy as np\nimport torch\n\n\n"
+DTYPE = "`x` is of a floating dtype on all inputs, for the number is a float64 tensor"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
 
@@ -46,59 +47,69 @@ def test_left_alone(body, call, reason):
     [
         (
             "return x + random.gauss( 0.0, 1.0 )  # jitter",
-            "def _draw_f() -> torch.Tensor:\n"
+            "def _draw_gauss() -> torch.Tensor:\n"
             "    return torch.tensor(random.gauss( 0.0, 1.0 ), dtype=torch.float64)\n",
-            "return x + _draw_f()  # jitter",
+            "return x + _draw_gauss()  # jitter",
         ),
         (
             "# flip\nif  np.random.rand() < 0.5 :\n    x = x.flip(0)\nreturn x",
-            "def _draw_f() -> torch.Tensor:\n"
+            "def _draw_uniform() -> torch.Tensor:\n"
             "    return torch.tensor(np.random.rand(), dtype=torch.float64)\n",
-            "# flip\nx = torch.where(_draw_f() < 0.5, x.flip(0), x)\nreturn x",
+            "# flip\nx = torch.where(_draw_uniform() < 0.5, x.flip(0), x)\nreturn x",
         ),
         (
             "a = 0.4\nlam = np.random.beta(a, a) if a > 0 else 1\n"
             "return lam * x + (1 - lam)*x.flip(0)  # mixed",
-            "def _draw_f(a: float) -> torch.Tensor:\n"
+            "def _draw_lam(a: float) -> torch.Tensor:\n"
             "    return torch.tensor(np.random.beta(a, a), dtype=torch.float64)\n",
-            "a = 0.4\nlam = _draw_f(a) if a > 0 else 1\n"
+            "a = 0.4\nlam = _draw_lam(a) if a > 0 else 1\n"
             "return lam * x + (1 - lam)*x.flip(0)  # mixed",
         ),
         (
             "return x * random.choice([0.5, 1.0, 2.0])",
-            "def _draw_f() -> torch.Tensor:\n"
+            "def _draw_choice() -> torch.Tensor:\n"
             "    return torch.tensor(random.choice([0.5, 1.0, 2.0]), dtype=torch.float64)\n",
-            "return x * _draw_f()",
+            "return x * _draw_choice()",
         ),
         (
             "return x * (0.9 + 0.2 * random.random())",
-            "def _draw_f() -> torch.Tensor:\n"
+            "def _draw_uniform() -> torch.Tensor:\n"
             "    return torch.tensor(random.random(), dtype=torch.float64)\n",
-            "return x * (0.9 + 0.2 * _draw_f())",
+            "return x * (0.9 + 0.2 * _draw_uniform())",
         ),
         (
             "if random.uniform(0, 1) < 0.5:\n    x = x + 1\nreturn x",
-            "def _draw_f() -> torch.Tensor:\n"
+            "def _draw_uniform() -> torch.Tensor:\n"
             "    return torch.tensor(random.uniform(0, 1), dtype=torch.float64)\n",
-            "x = torch.where(_draw_f() < 0.5, x + 1, x)\nreturn x",
+            "x = torch.where(_draw_uniform() < 0.5, x + 1, x)\nreturn x",
         ),
     ],
 )
 def test_fixed(before, operator, after):
     outcome = rewritten(f"{HEAD}{_function(before)}", X.clone().requires_grad_())
-    assert outcome.source.startswith(f"{HEAD}def drawing_op(dtype):\n")
-    assert f"@drawing_op(torch.float64)\n{operator}" in outcome.source
+    name = operator[4:].partition("(")[0]
+    assert outcome.source.startswith(f'{HEAD}@torch.library.custom_op("rewritten_')
+    assert f'::{name[1:]}", mutates_args=())\n{operator}\n\n{name}.register_fake(' in outcome.source
+    assert f"  # torch 2.10\n    {name}.register_effect(" in outcome.source
     assert outcome.source.endswith(f"\n\n\n{_function(after)}")
     assert outcome.rules == ["FG702"]
-    assert outcome.applicability == [Applicability.SAFE]
+    is_safe = outcome.applicability == [Applicability.SAFE]
+    assert is_safe if "where" in after else outcome.assumes == [DTYPE]
     outcome.check(exact=True)
 
 
-def test_two_draws_share_a_decorator_and_keep_their_order():
+def test_two_draws_keep_their_order():
     body = "x = x * np.random.uniform(0.8, 1.2)\nreturn x + np.random.normal()"
     outcome = rewritten(f"{HEAD}{_function(body)}", X)
-    assert outcome.source.count("def drawing_op(") == 1
-    assert "x = x * _draw_f()\n    return x + _draw_f_2()" in outcome.source
+    assert "x = x * _draw_uniform()\n    return x + _draw_normal()" in outcome.source
+    outcome.check(exact=True)
+
+
+def test_draws_of_one_name_are_numbered():
+    body = "a = x.exp() * np.random.rand()\nreturn a + random.random()"
+    outcome = rewritten(f"{HEAD}{_function(body)}", X)
+    assert "a = x.exp() * _draw_uniform()\n    return a + _draw_uniform_2()" in outcome.source
+    assert set(outcome.applicability) == {Applicability.SAFE}
     outcome.check(exact=True)
 
 
@@ -122,5 +133,5 @@ def test_what_has_no_dimensions_keeps_its_dtype():
 def test_a_draw_in_a_lambda():
     body = "scale = lambda y: y + random.gauss(0.0, 1.0)\nreturn scale(x)"
     outcome = rewritten(f"{HEAD}{_function(body)}", X)
-    assert "scale = lambda y: y + _draw_lambda()\n" in outcome.source, outcome.refusals
+    assert "scale = lambda y: y + _draw_gauss()\n" in outcome.source, outcome.refusals
     outcome.check()
