@@ -25,8 +25,9 @@ from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, find_scalar_sources
 from fullgraph.rewrites.transforms.random import draw_of, find_random_calls
 
@@ -54,13 +55,13 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(str(escape))
     if not edits:
         return None
-    return Rewrite(
+    return rewrite_assuming(
+        site.document,
         edits,
         _DECIDES,
-        Applicability.UNSAFE if numbers.assumes else Applicability.SAFE,
-        tuple(numbers.assumes),
-        ("torch",),
-        tuple(numbers.tests),
+        numbers.assumes,
+        numbers.tests,
+        numbers=False,
         has_shortcut=numbers.has_shortcut,
     )
 

@@ -40,7 +40,8 @@ from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, find_scalar_sources
 from fullgraph.rewrites.transforms.random import (
     add_definitions,
@@ -65,13 +66,13 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         edits = add_definitions(site.document, numbers.edits(), definitions)
     except NotApplicable as escape:
         return Refusal(str(escape))
-    return Rewrite(
+    return rewrite_assuming(
+        site.document,
         edits,
         "An operator draws the same number in its turn, and the graph goes on.",
-        Applicability.UNSAFE if numbers.assumes else Applicability.SAFE,
-        tuple(numbers.assumes),
-        ("torch",),
-        tuple(numbers.tests),
+        numbers.assumes,
+        numbers.tests,
+        numbers=False,
         has_shortcut=numbers.has_shortcut,
     )
 

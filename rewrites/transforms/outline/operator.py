@@ -134,8 +134,13 @@ def insert_after(
     definitions: Sequence[cst.CSTNode],
     edits: dict[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return `edits` with definitions after `anchor`, a statement of the file's top level."""
-    new = {**edits, anchor: cst.FlattenSentinel([anchor, *definitions])}
+    """Return `edits` with definitions after `anchor`, a statement of the file's top level.
+
+    They come after those that `edits` has there.
+    """
+    known = edits.get(anchor)
+    before = known.nodes if isinstance(known, cst.FlattenSentinel) else [anchor]
+    new = {**edits, anchor: cst.FlattenSentinel([*before, *definitions])}
     after = next((two for one, two in pairwise(document.module.body) if one is anchor), None)
     if isinstance(after, cst.SimpleStatementLine):
         new.setdefault(after, set_apart(after))
