@@ -99,7 +99,7 @@ def _rewrite_with_fill(
     assumes = list(written.assumes)
     if guarded is None and (call := next(_products_of_rows(flow, edits), None)) is not None:
         code = flow.site.document.code(call)
-        assumes.append(f"eager code has time for all rows in `{code}`, not only the selected ones")
+        assumes.append(f"eager code may compute `{code}` for all rows")
     if flow.unsure:
         code = flow.site.document.code(flow.first.base)
         assumes.append(f"the mask is boolean and has the shape of `{code}`")

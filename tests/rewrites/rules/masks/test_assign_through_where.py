@@ -269,6 +269,20 @@ def test_a_layer_that_takes_each_row_by_itself():
     assert_close(torch.compile(model, backend="eager", fullgraph=True)(X, ROWS), expected)
 
 
+def test_a_layer_far_from_the_assignment_costs_eager_code_time():
+    lines = "".join(f"        w = x + {n}\n" for n in range(4))
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.fc = torch.nn.Linear(4, 4)\n\n"
+        f"    def forward(self, x, m):\n        z = x * 1\n        y = self.fc(x[m])\n{lines}"
+        "        z[m] = y\n        return z + w\n"
+    )
+    outcome = rewritten(source, X, ROWS)
+    assert outcome.assumes == ["eager code may compute `self.fc(x[m])` for all rows"]
+    assert "is_compiling" not in outcome.source
+    outcome.check((X, ~ROWS))
+
+
 def test_a_layer_of_rows_that_a_condition_selects():
     source = (
         f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"

@@ -367,3 +367,8 @@ def _run(source, *args):
     space = {}
     exec(source, space)
     return space["f"](*args)
+
+
+def test_the_mean_of_rows_counts_the_elements_of_the_widest_tensor():
+    outcome = rewritten(_function("return (w[m] * x[m]).mean()", "x", "w", "m"), X, X[:, :1], ROWS)
+    assert outcome.source.endswith(".sum() / (m.sum() * x.shape[-1])\n"), outcome.source
