@@ -162,6 +162,7 @@ def detachable(
         and (_is_list(one) or any(tensor.is_float for tensor in one.seen.tensors))
         and not _gradient_clauses(site, statements, one)
         and not one.code.endswith("()")
+        and not (one.code.startswith("self.") and not _has_autograd_text(one.seen))  # a buffer
     ]
 
 

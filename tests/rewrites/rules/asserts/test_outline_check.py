@@ -87,6 +87,17 @@ def test_the_check_runs_under_a_function_transform(body, argument):
             new(NAN)
 
 
+def test_a_buffer_is_not_detached():
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.top = torch.nn.Buffer(torch.ones(()))\n\n    def forward(self, x):\n"
+        "        if (x > self.top).any():\n            raise ValueError\n        return x\n"
+    )
+    text, _, _ = offered(source, "(x > self.top).any()", BRANCH, torch.ones(3), rule="FG101")
+    assert "        _check_x(x.detach(), self.top)\n" in text
+
+
 def test_what_it_raises_is_handled_by_a_caller():
     source = (
         f"{HEAD}def checked(x):\n    if x.isnan().any():\n        raise ValueError\n"
