@@ -19,7 +19,6 @@ from fullgraph.rewrites.analysis import (
 )
 from fullgraph.rewrites.source import (
     Replacement,
-    build_expression,
     build_statement,
     dotted_name,
     replace_nodes,
@@ -63,7 +62,7 @@ def mask_absent(
     name = cst.ensure_type(loop.target, cst.Name).value
     absent = site.document.unused_local(site.node, "absent")
     lines = LoopLines(site)
-    choice = Choice(site, cst.Name(absent), Agreement(site, lines.assumes))
+    choice = Choice(site, cst.Name(absent), Agreement(site, lines.assumes), integer=name)
     carried = lines.carried_names(loop)
     if not any(_is_carried(site, one, carried, name) for one in walk(loop.body)):
         return None
@@ -77,10 +76,6 @@ def mask_absent(
         return None
     flag = build_statement(f"{absent} = ({{t}} != {name}).all()", t=tensor.deep_clone())
     masked = replace_nodes(loop, edits)
-    texts = (f"{choice.where}({absent}, {sides})" for sides in (f"0, {name}", f"{name}, 0"))
-    guarded = [build_expression(text) for text in texts]  # an index always in range
-    bare = {n: cst.Name(name) for n in walk(masked) if any(one.deep_equals(n) for one in guarded)}
-    masked = replace_nodes(masked, bare)
     body = cst.ensure_type(masked.body, cst.IndentedBlock)
     new = [flag, leave_in_eager(site.document, cst.Name(absent), CONTINUE)] if skips else [flag]
     return masked.with_changes(body=body.with_changes(body=[*new, *body.body])), lines.assumes

@@ -59,6 +59,8 @@ class Choice:
     uses: int = 0
     random: bool = False
     """Whether the values may draw random numbers."""
+    integer: str = ""
+    """Name of an index that becomes an int, always in range."""
     where: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -282,6 +284,8 @@ class Choice:
     def _guard_operand(self, hazard: Hazard, when: bool) -> cst.BaseExpression:
         """Replace a hazardous operand by a neutral number where the other branch is selected."""
         assert hazard.neutral is not None
+        if self.integer and dotted_name(hazard.operand) == self.integer:
+            return hazard.operand
         operand = self._without_hazards(hazard.operand, when)
         assert isinstance(operand, cst.BaseExpression)
         if hazard.neutral == NeutralValue.ONE and self._is_zero_count(hazard.operand, when):
@@ -304,7 +308,8 @@ class Choice:
             index = build_expression("{i}.clamp(min=0)", i=hazard.operand)
         else:
             index = self._guard_operand(hazard, when)
-        template = "{x}[{i}[None]][0]" if seen is not None and seen.dims == {0} else "{x}[{i}]"
+        reads = seen is not None and seen.dims == {0} and index is not hazard.operand
+        template = "{x}[{i}[None]][0]" if reads else "{x}[{i}]"
         return build_expression(template, x=self.make_finite(table, when), i=index)
 
     def _is_negative_elsewhere(self, index: cst.BaseExpression, when: bool) -> bool:
