@@ -148,6 +148,9 @@ class Choice:
                 pass
             case _:
                 return False
+        shapes = [seen.shapes if (seen := infer(self.site, one)) else None for one in (a, b)]
+        if shapes[0] is None or shapes[0] != shapes[1]:
+            return False  # it may hold for another shape
         for old, new in ((a, b), (b, a)):
             uses = [node for node in walk(one) if old.deep_equals(node)]
             if uses and replace_nodes(one, dict.fromkeys(uses, new)).deep_equals(other):

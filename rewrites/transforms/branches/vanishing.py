@@ -16,6 +16,7 @@ from fullgraph.rewrites.analysis import (
     is_away_from_zero,
     is_tensor,
     names_mutated,
+    names_read,
     operation_of,
     torch_name,
     walk,
@@ -69,6 +70,8 @@ class _Zeros:
     def __init__(self, site: Site, known: Definitions, mask: cst.BaseExpression) -> None:
         self._site, self._known, self._mask = site, known, mask
         self._before = known.before.get(site.statement, {})
+        function = site.document.function(site.node)
+        self._changed = names_mutated(function.body) if function is not None else ()
         self._counts: list[cst.BaseExpression] = []
         """Counts of the mask that something is divided by."""
 
@@ -84,6 +87,8 @@ class _Zeros:
         if depth == 0:
             return False
         if isinstance(node, cst.Name):
+            if node.value in self._changed:
+                return False
             found = self._known.reaching.get(node, frozenset())
             values = [assigned_value(self._site.document, one) for one in found]
             return bool(values) and all(
@@ -140,7 +145,11 @@ class _Zeros:
         if not without_new_dims(chosen).deep_equals(self._mask):
             return False
         names = [one for one in walk(chosen) if isinstance(one, cst.Name)]
-        return all(self._known.reaching.get(one) == self._before.get(one.value) for one in names)
+        return "self" not in names_read(chosen) and all(
+            one.value not in self._changed
+            and self._known.reaching.get(one) == self._before.get(one.value)
+            for one in names
+        )
 
     def is_zero_before(self, node: cst.BaseExpression) -> bool:
         """Return whether `total`, or `losses[0]`, is zero before the branch."""

@@ -90,3 +90,24 @@ def test_a_count_that_is_a_divisor_is_at_least_one(count):
     new = "return torch.where(n == 0, x.mean(), x.sum() / n.clamp(min=1))"
     assert outcome.source == _function(f"ones = m.double()\nn = {count}\n{new}")
     outcome.check((_leaf(X), X > 9))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = torch.where(m, x, 0)\nm[0] = True\nif m.any():\n    return y.sum()\nreturn x.mean() * 0",
+        "y = torch.where(m, x, 0)\ny[3] = 5\nloss = torch.zeros(())\nif m.any():\n"
+        "    loss = y.sum()\nreturn loss",
+    ],
+)
+def test_what_changed_in_between_is_selected(body):
+    outcome = rewritten(_function(body), X, X > 0)
+    assert "if" not in outcome.source
+    assert "torch.where(m.any()," in outcome.source
+    outcome.check((X, X > 9))
+
+
+def test_equality_of_other_shapes_is_a_choice():
+    body = "if (x == m).all():\n    y = x * 2\nelse:\n    y = m * 2\nreturn y.sum()"
+    outcome = rewritten(_function(body), torch.ones(3), torch.ones(2, 3))
+    assert not outcome.rules
