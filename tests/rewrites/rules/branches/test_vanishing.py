@@ -110,4 +110,4 @@ def test_what_changed_in_between_is_selected(body):
 def test_equality_of_other_shapes_is_a_choice():
     body = "if (x == m).all():\n    y = x * 2\nelse:\n    y = m * 2\nreturn y.sum()"
     outcome = rewritten(_function(body), torch.ones(3), torch.ones(2, 3))
-    assert not outcome.rules
+    assert "FG301" not in outcome.rules
