@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +20,7 @@ from fullgraph.rewrites.analysis.classes import (
     method_of_class,
 )
 from fullgraph.rewrites.analysis.definitions import assigned_value, find_definitions
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.flow import names_bound, names_mutated, walk
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.operation import Operation, operation_of
 from fullgraph.rewrites.analysis.purity import torch_name
@@ -67,11 +68,15 @@ _LINEAR = word_set(
 
 _WITHOUT_GRADIENT = word_set(
     """
-    all any arange argmax argmin argsort empty eq eye ge gt isfinite isinf isnan le linspace
-    logical_and logical_not logical_or logical_xor lt ne ones rand randint randn randperm zeros
+    all any arange argmax argmin argsort detach empty empty_like eq eye from_numpy full_like ge gt
+    isfinite isinf isnan le linspace logical_and logical_not logical_or logical_xor logspace lt ne
+    new new_empty new_full new_ones new_tensor new_zeros ones ones_like rand rand_like randint
+    randint_like randn randn_like randperm tensor zeros zeros_like
     """
 )
 """Operators whose results require no gradient, whatever their operands do."""
+_OLD = re.compile(r"torch\.(\w*Tensor)")
+"""Constructors such as `torch.FloatTensor`."""
 _DTYPE_LIMITS = ("torch.finfo", "torch.iinfo")
 
 
@@ -198,7 +203,7 @@ def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
         yield Hazard(node, operand, None if name in _NOWHERE else neutral)
 
 
-def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 4) -> bool:
+def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 6) -> bool:
     """Return whether the source shows that no gradient flows through an expression.
 
     It is computed from buffers, comparisons, new tensors or `x.detach()` alone, or under
@@ -211,9 +216,9 @@ def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 4) -> boo
     match node:
         case cst.Integer() | cst.Float():
             return True
-        case cst.Call(func=cst.Attribute(attr=cst.Name("detach")), args=[]):
-            return True
         case cst.Attribute() if buffer_value(site, node) is not None:
+            return True
+        case cst.Attribute(attr=cst.Name("data")):
             return True
         case cst.Subscript(value=table):
             return has_no_gradient(site, table, depth - 1)
@@ -221,17 +226,44 @@ def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 4) -> boo
             known = find_definitions(site.document, node)
             found = known.reaching.get(node, frozenset()) if known is not None else frozenset()
             values = [assigned_value(site.document, binding) for binding in found]
-            return bool(values) and all(
-                value is not None and has_no_gradient(site, value, depth - 1) for value in values
+            return (
+                bool(values)
+                and not _may_have_changed(site, node)
+                and all(
+                    value is not None and has_no_gradient(site, value, depth - 1)
+                    for value in values
+                )
             )
+    keywords = [arg.keyword.value for arg in getattr(node, "args", ()) if arg.keyword is not None]
+    if isinstance(node, cst.Call) and "requires_grad" not in keywords:
+        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+        if {torch_name(site, node), method} & _WITHOUT_GRADIENT:
+            return True
+        if _OLD.fullmatch(site.callee_name(node)):
+            return True
     made = operation_of(site, node)
-    if made is not None and made.name in _WITHOUT_GRADIENT and "requires_grad" not in made.keywords:
-        return True
-    if made is None or made.in_place or not made.operands:
+    if made is None or not made.operands or "requires_grad" in keywords:
         return False
+    if made.name in _WITHOUT_GRADIENT:
+        return True
     operands = (*made.operands, *made.keywords.values())
     return all(
         has_no_gradient(site, one, depth - 1) or is_tensor(site, one) is False for one in operands
+    )
+
+
+def _may_have_changed(site: Site, name: cst.Name) -> bool:
+    """Return whether a tensor may have been changed in place, or asked for a gradient, before."""
+    document, function = site.document, site.document.function(name)
+    loops = [one for one in document.ancestors(name) if isinstance(one, cst.For | cst.While)]
+    return any(
+        (
+            document.position(one).line < document.position(name).line
+            or any(loop in document.ancestors(one) for loop in loops)
+        )
+        and (name.value in names_mutated(one) or f"{name.value}.requires_grad" in names_bound(one))
+        for one in (walk(function.body) if function is not None else ())
+        if isinstance(one, cst.BaseSmallStatement)
     )
 
 

@@ -1,7 +1,5 @@
 """Setting `requires_grad` on a tensor made in the same graph is not traced.
 
-A tensor without gradient is what `.detach()` gives.
-
 Before:
 
     mask = (x > 0).float()
@@ -10,7 +8,8 @@ Before:
 After:
 
     mask = (x > 0).float()
-    mask = mask.detach()
+
+The line goes where the tensor asks for no gradient, as here; else it becomes `t = t.detach()`.
 
 Unsafe where the tensor may have other names, which would keep asking for a gradient, and where it
 is not known whether it asks for one at all.
@@ -23,7 +22,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.compiler.categories import Category
-from fullgraph.rewrites.analysis import Site, parameter_names
+from fullgraph.rewrites.analysis import Site, has_no_gradient, parameter_names
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 
@@ -60,6 +59,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal("it makes the tensor a new leaf for autograd")
     if not isinstance(tensor, cst.Name):
         return Refusal("the tensor is not a local name, and what else holds it would not see it")
+    block = site.document.parent(site.statement)
+    if has_no_gradient(site, tensor) and len(getattr(block, "body", ())) > 1:
+        why = "The tensor requires no gradient, so the line changes nothing."
+        return Rewrite({site.statement: cst.RemoveFromParent()}, why)
     detached = build_expression("{tensor}.detach()", tensor=tensor)
     new = cst.Assign([cst.AssignTarget(tensor)], detached)
     seen = site.observed(tensor)

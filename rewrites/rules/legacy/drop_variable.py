@@ -13,9 +13,9 @@ After:
     return mask.detach()
 
 The wrapper cuts the tensor off from autograd, and `.detach()` takes its place wherever the tensor
-may ask for a gradient. Tensors that the same function makes as `torch.FloatTensor(x.size())` become
-`torch.empty(x.size(), …)`, or `torch.full` if they are filled: in a graph they would be tensors of
-the sizes themselves.
+may ask for a gradient; `x = Variable(x)` goes where it does not. Tensors that the same function
+makes as `torch.FloatTensor(x.size())` become `torch.empty(x.size(), …)`, or `torch.full` if they
+are filled: in a graph they would be tensors of the sizes themselves.
 
 Unsafe where such a class is an attribute or a variable, which may hold another one.
 
@@ -27,17 +27,11 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.compiler.categories import Category
-from fullgraph.rewrites.analysis import Site, walk, word_set
+from fullgraph.rewrites.analysis import Site, has_no_gradient, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.source import Replacement, build_expression
 
 _NAMES = ("torch.autograd.Variable", "torch.autograd.variable.Variable", "torch.Variable")
-_FACTORIES = word_set(
-    """
-    arange empty empty_like eye full full_like linspace logspace ones ones_like rand rand_like
-    randint randint_like randn randn_like randperm tensor zeros zeros_like
-    """
-)
 _OLD = {
     "torch.FloatTensor": ', dtype=torch.float32, device="cpu"',
     "torch.DoubleTensor": ', dtype=torch.float64, device="cpu"',
@@ -76,8 +70,14 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     else:
         new = build_expression("{tensor}.detach()", tensor=tensor.value)
         why = "`.detach()` is what the wrapper still did."
+    edits: dict[cst.CSTNode, Replacement] = {call: new, **sized}
+    match site.document.parent(call):
+        case cst.Assign(targets=[cst.AssignTarget(target=target)]) if target.deep_equals(new) and (
+            len(getattr(site.document.parent(site.statement), "body", ())) > 1
+        ):
+            edits = {site.statement: cst.RemoveFromParent(), **sized}
     return Rewrite(
-        {call: new, **sized},
+        edits,
         why,
         Applicability.UNSAFE if assumes else Applicability.SAFE,
         assumes,
@@ -92,34 +92,7 @@ def _requires_no_grad(site: Site, node: cst.BaseExpression) -> bool:
         seen.is_number or (seen.is_tensor and not _can_require_grad(seen.dtypes))
     ):
         return True
-    match node:
-        case cst.Integer() | cst.Float() | cst.Comparison():
-            return True
-        case cst.Attribute():
-            return node.attr.value == "data"
-        case cst.UnaryOperation():
-            return _requires_no_grad(site, node.expression)
-        case cst.BinaryOperation():
-            return all(_requires_no_grad(site, one) for one in (node.left, node.right))
-        case cst.Call():
-            return _makes_constant(site, node)
-    return False
-
-
-def _makes_constant(site: Site, call: cst.Call) -> bool:
-    """Return whether a call is known to return a tensor that requires no gradient."""
-    named = site.callee_name(call)
-    if any(arg.keyword is not None and arg.keyword.value == "requires_grad" for arg in call.args):
-        return False
-    if named in _OLD or (named.startswith("torch.") and named[6:] in _FACTORIES):
-        return True
-    if not isinstance(call.func, cst.Attribute):
-        return False
-    method = call.func.attr.value
-    if method == "new" or method.startswith(("new_", "detach")):
-        return site.observed(call.func.value) is None or site.is_tensor(call.func.value)
-    parts = [call.func.value, *(arg.value for arg in call.args)]
-    return site.is_tensor(call.func.value) and all(_requires_no_grad(site, one) for one in parts)
+    return has_no_gradient(site, node)
 
 
 def _can_require_grad(dtypes: frozenset[str]) -> bool:

@@ -95,7 +95,8 @@ def test_a_count_that_is_a_divisor_is_at_least_one(count):
 @pytest.mark.parametrize(
     "body",
     [
-        "y = torch.where(m, x, 0)\nm[0] = True\nif m.any():\n    return y.sum()\nreturn x.mean() * 0",
+        "y = torch.where(m, x, 0)\nm[0] = True\nif m.any():\n    return y.sum()\n"
+        "return x.mean() * 0",
         "y = torch.where(m, x, 0)\ny[3] = 5\nloss = torch.zeros(())\nif m.any():\n"
         "    loss = y.sum()\nreturn loss",
     ],

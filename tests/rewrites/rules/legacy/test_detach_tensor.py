@@ -29,7 +29,7 @@ def test_left_alone(statement):
     ],
 )
 def test_fixed(before, after):
-    source = f"{HEAD}def f(x):\n    m = (x > 0).float()\n    {before}\n    return x * m\n"
+    source = f"{HEAD}def f(x):\n    m = x * 2\n    {before}\n    return x * m\n"
     outcome = rewritten(source, X)
     if not outcome.before.causes:  # this torch traces it
         assert outcome.source == source
@@ -37,6 +37,16 @@ def test_fixed(before, after):
     assert outcome.source == source.replace(before, after)
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check(exact=True)
+
+
+def test_a_line_that_changes_nothing_goes():
+    source = (
+        f"{HEAD}def f(x):\n    m = (x > 0).float()\n    m.requires_grad = False\n    return x * m\n"
+    )
+    outcome = rewritten(source, X)
+    if outcome.before.causes:
+        assert outcome.source == source.replace("    m.requires_grad = False\n", "")
+        outcome.check(exact=True)
 
 
 def test_a_parameter_of_the_function_is_unsafe():

@@ -89,3 +89,25 @@ def test_an_old_class_in_an_attribute_may_be_another_one():
 def test_an_old_class_on_values_stays():
     source = f"{HEAD}def f(x):\n    return x * Variable(torch.FloatTensor([1, 2, 3, 4]))\n"
     assert "torch.FloatTensor([1, 2, 3, 4])" in rewritten(source, X).source
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["torch.zeros(4)", "x.data.new(4).fill_(2)", "(x > 0).float()", "torch.ones_like(x) * 3"],
+)
+def test_a_line_that_wraps_a_constant_goes(made):
+    line = "    m = Variable(m)\n"
+    body = f"    m = {made}\n{line}    m[0] = 1\n    return x * m\n"
+    source = f"{HEAD}def f(x):\n{body}"
+    outcome = rewritten(source, X)
+    assert outcome.source == source.replace(line, "")
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check()
+
+
+@pytest.mark.parametrize("change", ["m[0] = x[0]", "m.requires_grad_()", "m += x"])
+def test_a_constant_that_learned_is_detached(change):
+    body = f"    m = torch.zeros(4)\n    {change}\n    n = Variable(m)\n    return x * n\n"
+    source = f"{HEAD}def f(x):\n{body}"
+    text, _, _ = offered(source, "Variable(m)", CATEGORY, X)
+    assert "n = m.detach()" in text
