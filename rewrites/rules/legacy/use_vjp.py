@@ -282,6 +282,14 @@ def _vjp_statements(
     function, pullback = unused_name(f"{output.rpartition('.')[2]}_of"), unused_name("pullback")
     header = build_statement(f"def {function}({gradient_call.input}):\n    pass\n")
     returned = build_statement("return {v}", v=gradient_call.output)
+    match steps[-1]:
+        case (
+            cst.SimpleStatementLine(
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]) as assign]
+            ) as last_step
+        ) if name == dotted_name(gradient_call.output):
+            final = cst.Return(assign.value)
+            steps, returned = steps[:-1], last_step.with_changes(body=[final])
     made = header.with_changes(
         body=cst.IndentedBlock([*steps, returned]),  # type: ignore[list-item]
         leading_lines=[cst.EmptyLine(indent=False)],

@@ -89,8 +89,7 @@ return ((g.norm(2, dim=1) - 1) ** 2).mean()""",
 y = x.detach()  # a leaf
 
 def s_of(y):
-    s = self.net(y)
-    return s
+    return self.net(y)
 
 s, pullback = torch.func.vjp(s_of, y)
 g = pullback(torch.ones(s.size()))[0]
@@ -106,8 +105,7 @@ return self.net(x + 0.1 * g.sign())""",
 y = x.detach()
 
 def s_of(y):
-    s = self.net(y).sum()
-    return s
+    return self.net(y).sum()
 
 s, pullback = torch.func.vjp(s_of, y)
 g = pullback(torch.ones_like(s))[0].detach()
@@ -121,8 +119,7 @@ return u + du[0]""",
             """\
 
 def u_of(x):
-    u = self.net(x)
-    return u
+    return self.net(x)
 
 u, pullback = torch.func.vjp(u_of, x)
 du = (pullback(torch.ones_like(u))[0],)
@@ -136,8 +133,7 @@ return s, -g""",
             """\
 
 def s_of(x):
-    s = self.net(x).sum()
-    return s
+    return self.net(x).sum()
 
 s, pullback = torch.func.vjp(s_of, x)
 gradient = pullback(torch.ones_like(s))[0]
