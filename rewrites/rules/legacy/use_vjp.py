@@ -11,8 +11,7 @@ After:
     x = mixed.detach()
 
     def score_of(x):
-        score = self.critic(x)
-        return score
+        return self.critic(x)
 
     score, pullback = torch.func.vjp(score_of, x)
     slope = pullback(torch.ones_like(score))[0]
