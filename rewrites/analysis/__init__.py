@@ -1,5 +1,6 @@
 """Facts about expressions, from a run in eager or from the source."""
 
+from fullgraph.rewrites.analysis.changes import may_change
 from fullgraph.rewrites.analysis.classes import (
     called_function,
     class_of,
@@ -91,6 +92,7 @@ __all__ = [
     "live_in",
     "live_out",
     "may_be_int",
+    "may_change",
     "may_raise",
     "method_of_class",
     "names_bound",

@@ -63,7 +63,7 @@ def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     A class of this file that it inherits from may do so, too.
     """
     path = dotted_name(node)
-    owners = _with_bases(site, site.document.class_around(node))
+    owners = classes_around(site, node)
     for call in (one for owner in owners for one in walk(owner) if isinstance(one, cst.Call)):
         match call:
             case cst.Call(
@@ -78,8 +78,9 @@ def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
-def _with_bases(site: Site, owner: cst.ClassDef | None) -> list[cst.ClassDef]:
-    """Return a class and its base classes in this file, nearest first."""
+def classes_around(site: Site, node: cst.CSTNode) -> list[cst.ClassDef]:
+    """Return the class around a node and its base classes in this file, nearest first."""
+    owner = site.document.class_around(node)
     known = [one for one in site.document.module.body if isinstance(one, cst.ClassDef)]
     found = [owner] if owner is not None else []
     for one in found:

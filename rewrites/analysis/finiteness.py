@@ -12,10 +12,12 @@ from enum import StrEnum
 
 import libcst as cst
 
+from fullgraph.rewrites.analysis.changes import may_change
 from fullgraph.rewrites.analysis.classes import (
     buffer_value,
     called_function,
     class_of,
+    classes_around,
     default_value,
     method_of_class,
 )
@@ -26,6 +28,7 @@ from fullgraph.rewrites.analysis.operation import Operation, operation_of
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import INDEXING, PURE_CALLS, RAISING, word_set
+from fullgraph.rewrites.source import dotted_name
 
 _DIVISIONS = word_set("div floor_divide fmod remainder")
 _AT_ONE = word_set(
@@ -216,7 +219,7 @@ def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 6) -> boo
     match node:
         case cst.Integer() | cst.Float():
             return True
-        case cst.Attribute() if buffer_value(site, node) is not None:
+        case cst.Attribute() if _is_constant_buffer(site, node):
             return True
         case cst.Attribute(attr=cst.Name("data")):
             return True
@@ -256,15 +259,26 @@ def _may_have_changed(site: Site, name: cst.Name) -> bool:
     """Return whether a tensor may have been changed in place, or asked for a gradient, before."""
     document, function = site.document, site.document.function(name)
     loops = [one for one in document.ancestors(name) if isinstance(one, cst.For | cst.While)]
-    return any(
-        (
+    before = [
+        one
+        for one in (walk(function.body) if function is not None else ())
+        if isinstance(one, cst.BaseSmallStatement)
+        and (
             document.position(one).line < document.position(name).line
             or any(loop in document.ancestors(one) for loop in loops)
         )
-        and (name.value in names_mutated(one) or f"{name.value}.requires_grad" in names_bound(one))
-        for one in (walk(function.body) if function is not None else ())
-        if isinstance(one, cst.BaseSmallStatement)
-    )
+    ]
+    asks = f"{name.value}.requires_grad" in names_bound(*before)
+    return asks or may_change(site, [name.value], before)
+
+
+def _is_constant_buffer(site: Site, node: cst.Attribute) -> bool:
+    """Return whether a class registers the buffer `node` (`self.x`), and only that."""
+    owners = classes_around(site, node)
+    inside = [one for owner in owners for one in walk(owner)]
+    lines = [one for one in inside if isinstance(one, cst.BaseSmallStatement)]
+    written = {*names_bound(*lines), *names_mutated(*lines)}
+    return buffer_value(site, node) is not None and dotted_name(node) not in written
 
 
 def _is_without_gradients(site: Site, node: cst.CSTNode) -> bool:

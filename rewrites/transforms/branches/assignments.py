@@ -124,7 +124,9 @@ def _add_small_statement(
             _add_local_line(made, line, small)
         case cst.Assign(targets=[target]):
             _add_assignment(site, made, line, target.target, small.value, read_later)
-        case cst.Assign(targets=targets) if read_later.issuperset(names_bound(small)):
+        case cst.Assign(targets=targets) if read_later.issuperset(
+            names_bound(small)
+        ) and not names_read(small.value) & {*names_bound(small)}:
             for target in targets:
                 _add_assignment(site, made, line, target.target, small.value, read_later)
         case cst.AnnAssign(value=cst.BaseExpression() as value):

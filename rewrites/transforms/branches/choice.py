@@ -152,13 +152,18 @@ class Choice:
         if shapes[0] is None or shapes[0] != shapes[1]:
             return False  # it may hold for another shape
         for old, new in ((a, b), (b, a)):
-            uses = [node for node in walk(one) if old.deep_equals(node)]
+            uses = [node for node in walk(one) if old.deep_equals(node) and self._is_read(node)]
             if uses and replace_nodes(one, dict.fromkeys(uses, new)).deep_equals(other):
-                if self._learns(a) or self._learns(b):
-                    clause = f"where they are equal, the gradient may go to `{new.value}` alone"
-                    self.agreement.assumes[clause] = None
+                clause = f"nothing tells `{a.value}` and `{b.value}` apart where they are equal"
+                self.agreement.assumes[clause] = None
                 return True
         return False
+
+    def _is_read(self, name: cst.CSTNode) -> bool:
+        """Return whether a name is that of a variable, and not of an attribute or argument."""
+        parent = self.site.document.parents.get(name)
+        is_label = isinstance(parent, cst.Attribute | cst.Arg) and parent.value is not name
+        return parent is not None and not is_label
 
     def _is_never_inf(self, name: cst.BaseExpression) -> bool:
         """Return whether the only value of a name before the branch is a softmax or sigmoid."""
@@ -192,8 +197,10 @@ class Choice:
         """
         for value, old, masks in ((one, other, mask_of_any), (other, one, mask_of_none)):
             mask = masks(self.site, self.test)
-            made = unconditional_value(self.site, mask, value, old) if mask is not None else None
-            if made is not None:
+            if mask is None:
+                continue
+            assumes = self.agreement.assumes
+            if (made := unconditional_value(self.site, mask, value, old, assumes)) is not None:
                 return made
         return None
 

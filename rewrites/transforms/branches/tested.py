@@ -12,6 +12,7 @@ from fullgraph.rewrites.analysis import (
     assigned_value,
     find_definitions,
     infer,
+    may_change,
     names_bound,
     names_mutated,
     names_read,
@@ -22,6 +23,7 @@ from fullgraph.rewrites.source import integer_literal
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
 
 _CONVERSIONS = ("double", "float", "half", "int", "long")
+_COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
 _FINITE_TESTS = ("isnan", "isinf", "isfinite")
 
 
@@ -104,8 +106,9 @@ def counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | 
     match tensor_of(site, count):
         case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
             seen = infer(site, mask)
-            changed = {*names_bound(*between), *names_mutated(*between)}
-            if seen is not None and seen.dtypes == {"bool"} and not changed & names_read(mask):
+            read = names_read(mask)
+            changed = read & {*names_bound(*between)} or may_change(site, read, between)
+            if seen is not None and seen.dtypes == {"bool"} and not changed:
                 return mask.with_changes(lpar=(), rpar=())
     return None
 
@@ -114,18 +117,21 @@ def is_count(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether a value counts true elements: `n` after `n = (x > 0).float().sum()`."""
     match tensor_of(site, _assigned(site, node)):
         case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
-            return _is_zero_or_one(site, mask)
+            seen = infer(site, mask)
+            is_bool = seen is not None and seen.dtypes == {"bool"}
+            return is_bool or _is_converted_comparison(site, mask)
     return False
 
 
-def _is_zero_or_one(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether all elements of a tensor are true or false, or 1 or 0 by a conversion."""
-    seen, value = infer(site, node), _assigned(site, node)
-    if seen is not None and seen.dtypes == {"bool"}:
-        return True
-    match value:
-        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name(value=kind)), args=[]):
-            return kind in _CONVERSIONS and _is_zero_or_one(site, mask)
+def _is_converted_comparison(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether a tensor holds 1 and 0 alone, as the source says: `(x > 0).float()`."""
+    match _assigned(site, node):
+        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name(value=kind)), args=[]) if (
+            kind in _CONVERSIONS
+        ):
+            made = operation_of(site, _assigned(site, mask))
+            compares = made is not None and made.name in _COMPARISONS
+            return compares or _is_converted_comparison(site, mask)
     return False
 
 

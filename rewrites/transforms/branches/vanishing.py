@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -13,8 +14,10 @@ from fullgraph.rewrites.analysis import (
     Site,
     assigned_value,
     find_definitions,
+    find_hazards,
     is_away_from_zero,
     is_tensor,
+    may_change,
     names_mutated,
     names_read,
     operation_of,
@@ -38,17 +41,22 @@ _KEEP_ZERO = word_set(
 )
 _DISTANCES = word_set("huber_loss l1_loss mse_loss smooth_l1_loss")
 _LOSSES = _DISTANCES | {"binary_cross_entropy_with_logits"}
+_CONSTANT = word_set("full_like ones_like zeros_like")
 _MAKE_ZERO = word_set("new_zeros zeros zeros_like")
 
 
 def unconditional_value(
-    site: Site, mask: cst.BaseExpression, value: cst.BaseExpression, old: cst.BaseExpression
+    site: Site,
+    mask: cst.BaseExpression,
+    value: cst.BaseExpression,
+    old: cst.BaseExpression,
+    assumes: dict[str, None],
 ) -> cst.BaseExpression | None:
     """Return a value of a branch that is `old` where `mask` selects nothing; None if it is not.
 
     `old` is what there is without the branch, `mask` what the condition asks about. That is
     `torch.where(mask, x, 0).sum()` for `old` that is zero, and `old` plus that. A count of the mask
-    that it is divided by becomes `mask.sum().clamp(min=1)`.
+    that it is divided by becomes `mask.sum().clamp(min=1)`. Assumptions are added to `assumes`.
     """
     known = find_definitions(site.document, site.node)
     if known is None:
@@ -58,10 +66,10 @@ def unconditional_value(
     if made is not None and made.name == "add" and not made.in_place and len(made.operands) == 2:
         pairs = (made.operands, made.operands[::-1])
         if any(a.deep_equals(old) and zeros.vanishes(b) for a, b in pairs):
-            return zeros.clamped(value)
+            return zeros.clamped(value, assumes)
     if not (zeros.is_zero_before(old) or _Zeros(site, known, mask).vanishes(old)):
         return None
-    return zeros.clamped(value) if zeros.vanishes(value) else None
+    return zeros.clamped(value, assumes) if zeros.vanishes(value) else None
 
 
 class _Zeros:
@@ -74,9 +82,13 @@ class _Zeros:
         self._changed = names_mutated(function.body) if function is not None else ()
         self._counts: list[cst.BaseExpression] = []
         """Counts of the mask that something is divided by."""
+        self._numbers: list[cst.BaseExpression] = []
+        """Numbers of Python that are factors or divisors."""
 
-    def clamped(self, value: cst.BaseExpression) -> cst.BaseExpression:
-        """Return a value that vanishes, whose divisors are at least one."""
+    def clamped(self, value: cst.BaseExpression, assumes: dict[str, None]) -> cst.BaseExpression:
+        """Return a value that vanishes, whose divisors are at least one; add to `assumes`."""
+        for one in self._numbers:
+            assumes[f"`{self._site.document.code(one)}` is a finite number other than zero"] = None
         edits: dict[cst.CSTNode, Replacement] = {
             one: build_expression("{n}.clamp(min=1)", n=one) for one in self._counts
         }
@@ -101,10 +113,12 @@ class _Zeros:
         match made.name:
             case "where":
                 is_zero = len(others) == 2 and integer_literal(others[1]) == 0
-                return is_zero and self._is_mask(first)
+                hazards = find_hazards(self._site, *others[:1])
+                safe = all(self._is_padded(one.operand) for one in hazards)
+                return is_zero and safe and self._is_mask(first)
             case "mul":
                 zero = [self.vanishes(one, depth - 1) for one in made.operands]
-                numbers = [is_tensor(self._site, one) is False for one in made.operands]
+                numbers = [self._is_factor(one) for one in made.operands]
                 return any(zero) and all(a or b for a, b in zip(zero, numbers, strict=True))
             case "add" | "sub":
                 return all(self.vanishes(one, depth - 1) for one in made.operands)
@@ -114,8 +128,17 @@ class _Zeros:
                 return self._is_sum_of_none(made, depth)
         return made.name in _KEEP_ZERO and self.vanishes(first, depth - 1)
 
+    def _is_padded(self, operand: cst.BaseExpression) -> bool:
+        """Return whether an operand is a number where the mask selects nothing."""
+        made = operation_of(self._site, operand)
+        if made is None or made.name != "where" or len(made.operands) < 3:
+            return False
+        return integer_literal(made.operands[2]) is not None and self._is_mask(made.operands[0])
+
     def _may_divide(self, divisor: cst.BaseExpression) -> bool:
         """Return whether a divisor is not zero, or is so once a count of the mask is clamped."""
+        if is_tensor(self._site, divisor) is False:
+            return self._is_factor(divisor)
         if is_away_from_zero(self._site, divisor):
             return True
         if isinstance(divisor, cst.BinaryOperation) and isinstance(divisor.operator, cst.Multiply):
@@ -126,14 +149,29 @@ class _Zeros:
         self._counts.append(divisor)
         return True
 
+    def _is_factor(self, node: cst.BaseExpression) -> bool:
+        """Return whether a factor or divisor is a number; the size of a batch may be zero."""
+        if is_tensor(self._site, node) is not False:
+            return False
+        code = self._site.document.code(node)
+        if re.search(r"len\(|size\(0\)|shape\[0\]", code):
+            return False
+        if not isinstance(node, cst.Integer | cst.Float) or not 0 < node.evaluated_value < 1e300:
+            self._numbers.append(node)
+        return True
+
     def _is_sum_of_none(self, made: Operation, depth: int) -> bool:
         """Return whether a loss is a sum, in which every element has the weight or the value 0."""
         reduction, weight = made.keywords.get("reduction"), made.keywords.get("weight")
         if not m.matches(reduction or cst.Name("None"), m.SimpleString('"sum"')):
             return False
         first, second = made.operands[:2] if len(made.operands) > 1 else (made.operands[0],) * 2
-        if weight is not None:  # the input is 0, and so the loss is finite
-            return self._is_mask(weight) and self.vanishes(first, depth - 1)
+        if weight is not None:  # of finite elements
+            finite = self.vanishes(second, depth - 1) or (
+                isinstance(second, cst.Call) and torch_name(self._site, second) in _CONSTANT
+            )
+            alone = finite and "pos_weight" not in made.keywords
+            return alone and self._is_mask(weight) and self.vanishes(first, depth - 1)
         distance = made.name in _DISTANCES and len(made.operands) == 2
         return distance and all(self.vanishes(one, depth - 1) for one in (first, second))
 
@@ -168,7 +206,7 @@ class _Zeros:
         body = [*block.body]
         between = body[body.index(made) + 1 : body.index(statement)]
         if index is None:
-            return name not in names_mutated(*between)
+            return not may_change(self._site, [name], between)
         return self._is_kept(name, index, [*between, statement])
 
     def _makes_zero(self, value: cst.BaseExpression) -> bool:
@@ -198,6 +236,16 @@ class _Zeros:
             if at == index and isinstance(document.parent(one), cst.AssignTarget | cst.AugAssign)
         ]
         inside = all(lines[-1] in document.ancestors(one) for one in stores)
+        kept = [document.parent(document.parent(one)) for one in elements]
+        others = [
+            part
+            for line in lines
+            for part in walk(line)
+            if isinstance(part, cst.BaseSmallStatement) and part not in kept
+        ]
+        values = [one.value for one in kept if isinstance(one, cst.Assign | cst.AugAssign)]
+        if may_change(self._site, [name], [*others, *values]):
+            return False
         return all(at is not None and at >= 0 for at in found) and len(stores) < 2 and inside
 
 

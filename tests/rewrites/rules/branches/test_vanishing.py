@@ -32,8 +32,9 @@ def _function(body):
         ),
         (
             "total = x.mean()\nif m.any():\n"
-            "    total = total + torch.where(m, x.exp(), 0).sum()\nreturn total",
-            "total = x.mean()\ntotal = total + torch.where(m, x.exp(), 0).sum()\nreturn total",
+            "    total = total + torch.where(m, torch.where(m, x, 1).log(), 0).sum()\nreturn total",
+            "total = x.mean()\n"
+            "total = total + torch.where(m, torch.where(m, x, 1).log(), 0).sum()\nreturn total",
         ),
         (
             "loss = torch.zeros(())\nif m.any():\n"
@@ -83,12 +84,13 @@ def test_what_is_not_zero_is_selected(body):
     outcome.check((_leaf(X), X > 9), zero_is_none=True)
 
 
-@pytest.mark.parametrize("count", ["m.sum()", "m.float().sum()", "ones.long().sum()"])
+@pytest.mark.parametrize("count", ["m.sum()", "(x > 0).float().sum()", "ones.long().sum()"])
 def test_a_count_that_is_a_divisor_is_at_least_one(count):
-    body = f"ones = m.double()\nn = {count}\nif n == 0:\n    return x.mean()\nreturn x.sum() / n"
+    first = f"ones = (x > 0).double()\nn = {count}"
+    body = f"{first}\nif n == 0:\n    return x.mean()\nreturn x.sum() / n"
     outcome = rewritten(_function(body), _leaf(X), X > 0)
     new = "return torch.where(n == 0, x.mean(), x.sum() / n.clamp(min=1))"
-    assert outcome.source == _function(f"ones = m.double()\nn = {count}\n{new}")
+    assert outcome.source == _function(f"{first}\n{new}")
     outcome.check((_leaf(X), X > 9))
 
 
@@ -97,14 +99,20 @@ def test_a_count_that_is_a_divisor_is_at_least_one(count):
     [
         "y = torch.where(m, x, 0)\nm[0] = True\nif m.any():\n    return y.sum()\n"
         "return x.mean() * 0",
+        "y = torch.zeros(())\nother = y\nother += 1\nif m.any():\n"
+        "    y = torch.where(m, x, 0).sum()\nreturn y",
+        "y = torch.zeros(2)\nfirst = y[0]\nfirst += 1\nif m.any():\n"
+        "    y[0] = torch.where(m, x, 0).sum()\nreturn y",
+        "y = torch.zeros(())\nif m.any():\n    y = torch.where(m, x.log(), 0).sum()\nreturn y",
+        "y = torch.zeros(())\nif m.any():\n    y = torch.where(m, x, 0).sum() / len(x)\nreturn y",
         "y = torch.where(m, x, 0)\ny[3] = 5\nloss = torch.zeros(())\nif m.any():\n"
         "    loss = y.sum()\nreturn loss",
     ],
 )
-def test_what_changed_in_between_is_selected(body):
+def test_what_may_not_be_zero_is_selected(body):
     outcome = rewritten(_function(body), X, X > 0)
     assert "if" not in outcome.source
-    assert "torch.where(m.any()," in outcome.source
+    assert "torch.where(m.any()," in outcome.source or "condition = m.any()" in outcome.source
     outcome.check((X, X > 9))
 
 
