@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import libcst as cst
 
 from fullgraph.rewrites.analysis.classes import called_function
@@ -83,6 +85,11 @@ def _allows_int(hint: cst.BaseExpression) -> bool:
             return _allows_int(left) or _allows_int(right)
         case cst.Subscript(value=kind, slice=parts) if dotted_name(kind) in _UNIONS:
             return any(isinstance(p.slice, cst.Index) and _allows_int(p.slice.value) for p in parts)
+        case cst.Subscript(
+            value=kind, slice=[cst.SubscriptElement(slice=cst.Index(value=inner)), *_]
+        ) if dotted_name(kind).rpartition(".")[2] == "Annotated":
+            return _allows_int(inner)
         case cst.SimpleString(raw_value=text):
-            return _allows_int(cst.parse_expression(text))
+            with suppress(cst.ParserSyntaxError):  # it need not be a type
+                return _allows_int(cst.parse_expression(text.strip()))
     return False

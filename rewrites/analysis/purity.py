@@ -30,6 +30,8 @@ from fullgraph.rewrites.analysis.torch_names import (
 )
 from fullgraph.rewrites.source import integer_literal
 
+_SIZED_BY_DATA = ("argwhere", "masked_select", "nonzero", "unique", "unique_consecutive")
+
 
 def side_effect_of(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
     """Return a side effect of the code as a clause: "`x.add_(1)` changes a tensor in place".
@@ -112,7 +114,7 @@ def _selects_safely(site: Site, node: cst.Subscript) -> bool:
     """
     seen, value = infer(site, node.value), node.value
     if seen is not None and seen.is_tensor:
-        return True
+        return not (_is_sized_by_data(site, value) and _has_literal_index(node))
     if (index := _literal_index(node)) is not None:
         if isinstance(value, cst.Attribute) and value.attr.value == "shape":
             tensor = infer(site, value.value)
@@ -127,6 +129,17 @@ def _selects_safely(site: Site, node: cst.Subscript) -> bool:
     if isinstance(value, cst.Attribute) and value.attr.value == "shape":
         return bool(is_tensor(site, value.value))
     return seen is not None and set(seen.types) <= {"tuple", "list", "str", "torch.Size"}
+
+
+def _is_sized_by_data(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether data decide the size of a tensor, which may be empty: `mask.nonzero()`."""
+    return isinstance(node, cst.Call) and torch_name(site, node) in _SIZED_BY_DATA
+
+
+def _has_literal_index(node: cst.Subscript) -> bool:
+    """Return whether a subscript selects one element or row, by a literal: `x[0, 0]`."""
+    parts = [one.slice.value for one in node.slice if isinstance(one.slice, cst.Index)]
+    return any(integer_literal(one) is not None for one in parts)
 
 
 def _literal_index(node: cst.Subscript) -> int | None:

@@ -39,10 +39,9 @@ def _insert(
     before, after = [*body[:at]], [*body[at:]]
     if after and (place < len(imports)) and (later or alone):
         above = after[0].leading_lines
-        if any(one.comment for one in above) and not alone:
-            return [*before, after[0], line, *after[1:]]
-        line = line.with_changes(leading_lines=above)
-        after[0] = after[0].with_changes(leading_lines=[_BLANK] if alone else [])
+        own = [*itertools.takewhile(lambda one: bool(one.comment), reversed(above))][::-1]
+        line = line.with_changes(leading_lines=above[: len(above) - len(own)])
+        after[0] = after[0].with_changes(leading_lines=[*([_BLANK] if alone else []), *own])
     elif before and (alone or not imports):
         line = line.with_changes(leading_lines=[_BLANK])
     return [*before, line, *after]
@@ -51,9 +50,15 @@ def _insert(
 def _stays_first(statement: cst.BaseStatement) -> bool:
     """Return whether a statement is the docstring of a file, or imports from `__future__`."""
     match statement:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString()), *_]):
+        case cst.SimpleStatementLine(
+            body=[cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()), *_]
+        ):
             return True
-    return _module_of(statement) == "__future__"
+        case cst.SimpleStatementLine(
+            body=[cst.ImportFrom(module=cst.Name(value="__future__"), relative=[]), *_]
+        ):
+            return True
+    return False
 
 
 def _import_of(statement: cst.BaseStatement) -> cst.Import | cst.ImportFrom | None:

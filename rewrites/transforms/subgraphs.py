@@ -61,6 +61,13 @@ def keep_out_of_eager(document: Document, rewrite: Rewrite) -> Rewrite:
     return replace(rewrite, replacements=edits, as_compiled=rewrite.as_compiled or plain)
 
 
+def is_pasted(document: Document, function: cst.FunctionDef) -> bool:
+    """Return whether a function is one of those that `keep_out_of_eager` defines."""
+    torch, name = document.imported_name("torch") or "torch", function.name.value
+    texts = [one.format(name=name, torch=torch).strip() for one in _TEXTS.values()]
+    return document.code(function).strip() in texts
+
+
 def _find_definition(document: Document, template: str, torch: str) -> str:
     """Return the name under which the file defines the function of `template`, or ""."""
     for one in document.module.body:

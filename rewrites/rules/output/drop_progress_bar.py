@@ -163,7 +163,10 @@ def _choose_before(
             for arg in call.args
         ]
     )
-    plain = build_statement(f"{name} = {{v}}", v=iterable)
+    value = iterable
+    if isinstance(iterable, cst.GeneratorExp) and not iterable.lpar:
+        value = iterable.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    plain = build_statement(f"{name} = {{v}}", v=value)
     shown = run_in_eager_only(site.document, build_statement(f"{name} = {{v}}", v=bar))
     new = loop.with_changes(iter=cst.Name(name), leading_lines=())
     return [plain.with_changes(leading_lines=loop.leading_lines), shown, new]

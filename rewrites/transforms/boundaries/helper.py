@@ -23,6 +23,7 @@ from fullgraph.rewrites.transforms.outline import (
     is_mangled,
     parameters_of,
 )
+from fullgraph.rewrites.transforms.subgraphs import is_pasted
 
 _ENTRIES = ("forward", "__call__", "__init__")
 _KEPT = ("staticmethod", "torch.no_grad", "torch.inference_mode")
@@ -47,6 +48,8 @@ def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
     around = [one for one in document.ancestors(helper) if not isinstance(one, cst.IndentedBlock)]
     if not all(isinstance(one, cst.ClassDef | cst.Module) for one in around):
         return Refusal(f"`{name}` is made anew inside a function or under a condition")
+    if is_pasted(document, helper):
+        return Refusal(f"`{name}` calls what it is given, which has the break")
     if _calls_operator(site, helper):
         return Refusal(f"`{name}` calls an operator, whose sizes the data decide")
     for one in helper.decorators:

@@ -121,7 +121,8 @@ class CondWriter:
             made.append(header.with_changes(body=cst.IndentedBlock(body)))
         given = f", ({', '.join(operands)},)" if operands else ""
         call = build_expression(
-            f"torch.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})", t=condition.tensor
+            f"{self._torch}.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})",
+            t=condition.tensor,
         )
         for a, b in zip(*(results for _, results in functions), strict=False):
             self._require_agreement(a, b)
@@ -207,7 +208,13 @@ class CondWriter:
         self, condition: Predicate, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> cst.BaseExpression:
         """Return the call of `torch.cond`."""
-        return build_expression("torch.cond({t}, {a}, {b})", t=condition.tensor, a=one, b=other)
+        code = f"{self._torch}.cond({{t}}, {{a}}, {{b}})"
+        return build_expression(code, t=condition.tensor, a=one, b=other)
+
+    @property
+    def _torch(self) -> str:
+        """The name of torch in the file."""
+        return self.site.document.imported_name("torch") or "torch"
 
     def _is_new(self, value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> bool:
         """Return whether a result shares no memory with earlier values."""

@@ -52,11 +52,12 @@ class WhileLoopWriter:
             ", ".join(self._initial_value(n, facts[n]) for n in carried),
         )
         comma = "," if len(carried) == 1 else ""
+        torch = self.site.document.imported_name("torch") or "torch"
         target = f"({names},)" if len(carried) == 1 else names
         short = self._single_value(carried, results)
         if short is not None and not lost_comments(self.node, []):
             call = build_expression(
-                f"torch.while_loop(lambda {names}: {{t}}, lambda {names}: ({{v}},), ({given},))",
+                f"{torch}.while_loop(lambda {names}: {{t}}, lambda {names}: ({{v}},), ({given},))",
                 t=condition,
                 v=short,
             )
@@ -75,7 +76,7 @@ class WhileLoopWriter:
                     build_statement(f"def {going}({names}):\n    return {{t}}\n", t=condition),
                     function.with_changes(body=cst.IndentedBlock([*body, last])),
                     build_statement(
-                        f"{target} = torch.while_loop({going}, {step}, ({given}{comma}))"
+                        f"{target} = {torch}.while_loop({going}, {step}, ({given}{comma}))"
                     ),
                 ]
             )

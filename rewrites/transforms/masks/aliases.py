@@ -10,6 +10,7 @@ from fullgraph.rewrites.analysis import (
     Site,
     assigned_value,
     is_new_tensor,
+    may_change,
     names_bound,
     names_mutated,
     torch_name,
@@ -77,8 +78,12 @@ def find_clone(
     for use in known.uses(binding) if binding is not None else ():
         if place not in document.ancestors(use) and document.position(use).line <= last:
             return None
-    changed = source.value in (*names_mutated(*between), *names_bound(*between)) or not all(
-        has_no_alias(site, known, cst.Name(other), place) for other in names_mutated(*between)
+    changed = (
+        source.value in names_bound(*between)
+        or may_change(site, [source.value], between)
+        or not all(
+            has_no_alias(site, known, cst.Name(other), place) for other in names_mutated(*between)
+        )
     )
     return None if changed or m.findall(line, m.Comment()) else (line, source)
 

@@ -59,7 +59,7 @@ _WITHOUT_GRADIENT = word_set(
     all allclose any argmax argmin argsort bool count_nonzero data detach device dim dtype eq equal
     ge gt int is_complex is_contiguous is_cuda is_floating_point is_nonzero is_sparse isclose
     isfinite isinf isnan isneginf isposinf item layout le len logical_and logical_not logical_or
-    long lt ndim ne nonzero numel numpy shape size stride tolist
+    long lt ndim ne nonzero numel shape size stride tolist
     """
 )
 """Attributes, methods and functions of a tensor whose value does not tell if it requires grad."""

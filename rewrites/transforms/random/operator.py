@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import NotApplicable, Site, walk
+from fullgraph.rewrites.analysis import NotApplicable, Site, names_bound, walk
 from fullgraph.rewrites.source import Document, Replacement, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.outline import (
     KEPT_IN_ORDER,
@@ -87,11 +87,17 @@ def add_definitions(
 
     Raises NotApplicable if the file imports nothing.
     """
-    body = document.module.body
-    imports = [one for one in body if isinstance(one, cst.SimpleStatementLine) and _is_import(one)]
-    if not imports:
+    last, torch = None, document.imported_name("torch")
+    for one in document.module.body:
+        is_import = isinstance(one, cst.SimpleStatementLine) and _is_import(one)
+        if is_import:
+            last = one
+            torch = None if torch in names_bound(one) else torch
+        elif last is not None and torch is None:
+            break
+    if last is None or torch is not None:
         raise NotApplicable("the file imports nothing, so there is no place for an operator")
-    return insert_after(document, imports[-1], definitions, edits)
+    return insert_after(document, last, definitions, edits)
 
 
 def _operator_name(site: Site, call: cst.Call) -> str:
