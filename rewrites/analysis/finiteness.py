@@ -262,7 +262,7 @@ def _may_have_changed(site: Site, name: cst.Name) -> bool:
     before = [
         one
         for one in (walk(function.body) if function is not None else ())
-        if isinstance(one, cst.BaseSmallStatement)
+        if isinstance(one, cst.BaseSmallStatement | cst.For)
         and (
             document.position(one).line < document.position(name).line
             or any(loop in document.ancestors(one) for loop in loops)
