@@ -37,7 +37,8 @@ def _insert(
     place = later[0] if later else same[-1] + 1 if same else 0 if standard else len(imports)
     at = start + place
     before, after = [*body[:at]], [*body[at:]]
-    if after and (place < len(imports)) and (later or alone):
+    ends = bool(later) and place - 1 in same and bool(after[0].leading_lines)  # its section
+    if after and place < len(imports) and (later or alone) and not ends:
         above = after[0].leading_lines
         own = [*itertools.takewhile(lambda one: bool(one.comment), reversed(above))][::-1]
         line = line.with_changes(leading_lines=above[: len(above) - len(own)])

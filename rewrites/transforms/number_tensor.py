@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import libcst as cst
+import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Definitions, StateUses, statements_after, walk
+from fullgraph.rewrites.analysis import (
+    Definitions,
+    Site,
+    StateUses,
+    assigned_value,
+    chain_root,
+    find_definitions,
+    statements_after,
+    walk,
+)
 from fullgraph.rewrites.rule import Applicability, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, build_statement, dotted_name
+
+_FLOATING = m.Call(m.Attribute(attr=m.Name(m.MatchRegex("double|exp|float|half|log|mean|norm"))))
+"""Methods whose result is of a floating dtype."""
 
 
 def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
@@ -47,6 +60,28 @@ def assumed_of_readers(
         return None
     where = f" on the device of `{table}`" if table else ""
     return f"code that reads `{name.value}` later accepts a tensor{where}"
+
+
+def argument_behind(site: Site, node: cst.BaseExpression, depth: int = 4) -> str:
+    """Return the parameter of the function whose dtype a tensor may have; "" if there is none.
+
+    At most `depth` definitions are followed.
+    """
+    if isinstance(node, cst.BinaryOperation):
+        if isinstance(node.operator, cst.Divide):
+            return ""
+        return argument_behind(site, node.left, depth) or argument_behind(site, node.right, depth)
+    root = chain_root(node, _FLOATING)
+    known = find_definitions(site.document, root)
+    if known is None or not isinstance(root, cst.Name) or root.value == "self" or not depth:
+        return ""
+    for one in known.reaching.get(root, frozenset()):
+        if isinstance(site.document.parent(one), cst.Param):
+            return root.value
+        value = assigned_value(site.document, one)
+        if value is not None and (name := argument_behind(site, value, depth - 1)):
+            return name
+    return ""
 
 
 def rewrite_as_tensor(

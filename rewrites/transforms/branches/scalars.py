@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import libcst as cst
-import libcst.matchers as m
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.facts import TensorSummary, Term, ValueSummary
@@ -15,7 +14,6 @@ from fullgraph.rewrites.analysis import (
     Knowledge,
     NotApplicable,
     Site,
-    chain_root,
     find_definitions,
     follow_or_assume,
     infer,
@@ -33,12 +31,11 @@ from fullgraph.rewrites.transforms.branches.predicate import (
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.branches.whole_branch import edits_for_branch
+from fullgraph.rewrites.transforms.number_tensor import argument_behind
 from fullgraph.rewrites.transforms.random import find_random_calls
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 _AUGMENTED = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
-_FLOATING = m.Call(m.Attribute(attr=m.Name(m.MatchRegex("double|exp|float|half|log|mean|norm"))))
-"""Methods whose result is of a floating dtype."""
 Edits = dict[cst.CSTNode, Replacement]
 
 
@@ -222,21 +219,11 @@ class Numbers:
         if mixed:
             self.zero_dim_operands[operation] = other
         computes = isinstance(operation, cst.BinaryOperation)
-        if computes and self.dtype == "float64" and (name := self._parameter_of(other)):
+        if computes and self.dtype == "float64" and (name := argument_behind(self.site, other)):
             clause = (
                 f"`{name}` is of a floating dtype on all inputs, for the number is a float64 tensor"
             )
             self.assumes[clause] = None
-
-    def _parameter_of(self, node: cst.BaseExpression) -> str:
-        """Return the parameter of the function whose dtype a tensor may have; "" if none."""
-        root = chain_root(node, _FLOATING)
-        known = find_definitions(self.site.document, root)
-        if known is None or not isinstance(root, cst.Name) or root.value == "self":
-            return ""
-        bindings = known.reaching.get(root, frozenset())
-        given = any(isinstance(self.site.document.parent(one), cst.Param) for one in bindings)
-        return root.value if given else ""
 
     def _is_stored(self, operation: cst.BaseExpression) -> bool:
         """Return whether all that arithmetic gives is stored in a tensor, which keeps its dtype."""
