@@ -74,7 +74,9 @@ def may_raise(site: Site, *nodes: cst.CSTNode, indices: bool = True) -> str:
     raising = RAISING | INDEXING if indices else RAISING
     for node in nodes:
         for one in walk(node):
-            if isinstance(one, cst.Subscript) and not _selects_safely(site, one):
+            if isinstance(one, cst.Subscript) and (
+                not _selects_safely(site, one) or (indices and _has_computed_index(site, one))
+            ):
                 return site.document.code(one)
             if isinstance(one, cst.Call):
                 called = torch_name(site, one)
@@ -134,6 +136,13 @@ def _selects_safely(site: Site, node: cst.Subscript) -> bool:
 def _is_sized_by_data(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether data decide the size of a tensor, which may be empty: `mask.nonzero()`."""
     return isinstance(node, cst.Call) and torch_name(site, node) in _SIZED_BY_DATA
+
+
+def _has_computed_index(site: Site, node: cst.Subscript) -> bool:
+    """Return whether one of several indices is a tensor without dimensions: `x[:, i]`."""
+    parts = [one.slice.value for one in node.slice if isinstance(one.slice, cst.Index)]
+    seen = [infer(site, one) for one in parts] if len(node.slice) > 1 else []
+    return any(one is not None and one.is_tensor and one.dims == {0} for one in seen)
 
 
 def _has_literal_index(node: cst.Subscript) -> bool:

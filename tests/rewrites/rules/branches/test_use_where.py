@@ -370,3 +370,12 @@ def test_an_index_that_may_be_negative(before, after, annotation):
     assert outcome.source == head + "".join(f"    {line}\n" for line in lines)
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check((X, torch.tensor(-1)), *(((X, 2), (X, -1)) if annotation else ()))
+
+
+def test_one_of_several_indices_has_to_be_in_range():
+    body = "if i < 2:\n    y = x[:, i]\nelse:\n    y = x[:, 0]\nreturn y"
+    source = _function(body, "x", "i")
+    category = "data-dependent branch"
+    inputs = X.expand(3, 4), torch.tensor(1)
+    _, (made,), _ = offered(source, "i < 2", category, *inputs, rule="FG301")
+    assert made.assumes == ("the indices of `x[:, i]` are always in range",)
