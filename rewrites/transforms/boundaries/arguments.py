@@ -194,7 +194,8 @@ def without_none(
 ) -> tuple[list[OperatorArgument], list[str]]:
     """Return the arguments without None in their types, and the names of those that may be None.
 
-    These are the parameters of `helper` that may be None and never were.
+    These are the parameters of `helper` that may be None and never were, and tensors, of which a
+    fake kernel may take a dtype or a size.
     """
     optional = {
         one.name.value
@@ -205,7 +206,8 @@ def without_none(
     found, names = [], []
     for one in arguments:
         never = one.seen is not None and "NoneType" not in one.seen.types
-        if never and (one.name in optional or one.annotation.endswith(_OR_NONE)):
+        tensor = one.annotation.endswith(f"Tensor{_OR_NONE}")
+        if (never or tensor) and (one.name in optional or one.annotation.endswith(_OR_NONE)):
             names.append(one.name)
             one = replace(one, annotation=one.annotation.removesuffix(_OR_NONE))
         found.append(one)
