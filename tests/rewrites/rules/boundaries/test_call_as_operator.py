@@ -259,6 +259,23 @@ def test_eager_code_runs_the_function_with_any_arguments():
     assert torch.equal(needs.grad, torch.ones(3))
 
 
+def test_an_operator_takes_no_none():
+    source = (
+        f"{HEAD}def ranks(x, scale: torch.Tensor | None):\n"
+        "    order = sorted(range(len(x)), key=x.tolist().__getitem__)\n"
+        "    found = x[torch.tensor(order)]\n"
+        "    return found if scale is None else found * scale\n\n\n"
+        "def f(x, scale):\n    return ranks(x[:, 0], scale) + ranks(x[:, 1], None)\n"
+    )
+    scale = torch.rand(len(X))
+    new = rewritten(source, X, scale).source
+    if "_ranks_op" in new:
+        assert "def _ranks_op(x: torch.Tensor, scale: torch.Tensor)" in new
+        assert "torch.compiler.is_dynamo_compiling() and scale is not None" in new
+    result = torch.compile(imported(new).f, backend="aot_eager")(X, scale)
+    assert torch.equal(result, imported(source).f(X, scale))
+
+
 def test_static_methods_and_unused_parameters_stay_in_eager():
     body = "order = [max(range(3), key=row.__getitem__) for row in x.tolist()]\n"
     source = module(f"{body}        return torch.tensor(order)")
