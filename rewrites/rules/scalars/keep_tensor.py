@@ -60,7 +60,8 @@ tensors. A slice that is assigned becomes a mask: `x[i, n:] = 0` is
 
 Unsafe where the number is kept or returned, because code that reads it finds a tensor, where
 Python raises and a tensor gives inf or NaN (division by zero, `math.log(0)`, `int(nan)`), and where
-the tensor is an index into one that the class merely holds, which may be on another device.
+the tensor is an index into one that the class merely holds, which may be on another device, and
+where `int(t)` of an argument may be that of a number.
 
 Refuses: numbers that become sizes, text, keys, or an argument that must be a number; and numbers
 that a branch depends on, unless they are an index or a bound of a slice too.
@@ -82,6 +83,7 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
+    find_definitions,
     has_no_gradient,
     is_new_tensor,
     torch_name,
@@ -273,6 +275,8 @@ def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -
     if found.method == "int" and floating:
         new = build_expression("{new}.trunc()", new=new)
         uses.assume(FINITE)
+    if found.method in ("int", "float") and _may_be_number(uses.site, found.tensor):
+        uses.assume(f"`{uses.document.code(found.tensor)}` is a tensor in each call")
     learns = not has_no_gradient(uses.site, found.tensor)
     uses.write(found.node, _detach(new, number) if learns else new)
     if found.method == "float" and not floating:
@@ -280,6 +284,16 @@ def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -
     kinds = {"int": int, "float": float, "bool": bool}
     kind = kinds.get(found.method, number.kind)
     return replace(number, kind=kind, owns_memory=number.owns_memory or (kind is int and floating))
+
+
+def _may_be_number(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether a value is an argument that is not said to be a tensor: `int(t)`."""
+    known = find_definitions(site.document, node)
+    if known is None or not isinstance(node, cst.Name):
+        return False
+    found = [site.document.parent(one) for one in known.reaching.get(node, frozenset())]
+    hints = [one.annotation for one in found if isinstance(one, cst.Param)]
+    return any(one is None or "Tensor" not in site.document.code(one) for one in hints)
 
 
 def _detach(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:

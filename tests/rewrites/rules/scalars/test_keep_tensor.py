@@ -624,3 +624,10 @@ def test_what_requires_no_gradient_is_not_detached(value):
     assert outcome.source == source.replace(".item()", "")
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check((-X,))
+
+
+@pytest.mark.parametrize("hint", ["", ": torch.Tensor"])
+def test_what_is_converted_may_be_a_number(hint):
+    source = f"{HEAD}def f(x, t{hint}):\n    n = int(t)\n    return x * n\n"
+    outcome = rewritten(source, X, torch.tensor(3))
+    assert outcome.assumes == ([] if hint else ["`t` is a tensor in each call"])
