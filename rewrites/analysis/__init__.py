@@ -7,7 +7,13 @@ from fullgraph.rewrites.analysis.classes import (
     is_plain_attribute,
     method_of_class,
 )
-from fullgraph.rewrites.analysis.definitions import Definitions, assigned_value, find_definitions
+from fullgraph.rewrites.analysis.definitions import (
+    Definitions,
+    assigned_value,
+    assigned_values,
+    find_definitions,
+    only_value,
+)
 from fullgraph.rewrites.analysis.finiteness import (
     Hazard,
     NeutralValue,
@@ -28,6 +34,7 @@ from fullgraph.rewrites.analysis.flow import (
     names_mutated,
     names_read,
     parameter_names,
+    removable_line,
     split_statements,
     statements_after,
     walk,
@@ -72,6 +79,7 @@ __all__ = [
     "StateUses",
     "always_exits",
     "assigned_value",
+    "assigned_values",
     "assignment_targets",
     "called_function",
     "chain_root",
@@ -99,8 +107,10 @@ __all__ = [
     "names_bound_before",
     "names_mutated",
     "names_read",
+    "only_value",
     "operation_of",
     "parameter_names",
+    "removable_line",
     "side_effect_of",
     "skipping_flag",
     "split_statements",

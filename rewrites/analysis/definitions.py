@@ -52,6 +52,23 @@ def assigned_value(document: Document, binding: cst.CSTNode) -> cst.BaseExpressi
     return assign.value if isinstance(assign, cst.Assign) and single else None
 
 
+def assigned_values(document: Document, name: cst.CSTNode) -> list[cst.BaseExpression | None]:
+    """Return what may have been assigned to a local name where it is read; None for other bindings.
+
+    [] for any other expression.
+    """
+    known = find_definitions(document, name) if isinstance(name, cst.Name) else None
+    if known is None or not isinstance(name, cst.Name):
+        return []
+    return [assigned_value(document, one) for one in known.reaching.get(name, ())]
+
+
+def only_value(document: Document, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the value that a local name has where it is read, if only one was assigned to it."""
+    values = assigned_values(document, node)
+    return values[0] if len(values) == 1 else None
+
+
 def find_definitions(document: Document, node: cst.CSTNode) -> Definitions | None:
     """Return the definitions in the function around `node`; None if it is not in a `def`."""
     function = document.function(node)

@@ -21,7 +21,7 @@ from fullgraph.rewrites.analysis.classes import (
     default_value,
     method_of_class,
 )
-from fullgraph.rewrites.analysis.definitions import assigned_value, find_definitions
+from fullgraph.rewrites.analysis.definitions import assigned_values
 from fullgraph.rewrites.analysis.flow import names_bound, names_mutated, walk
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.operation import Operation, operation_of
@@ -78,7 +78,7 @@ _WITHOUT_GRADIENT = word_set(
     """
 )
 """Operators whose results require no gradient, whatever their operands do."""
-_OLD = re.compile(r"torch\.(\w*Tensor)")
+_OLD = re.compile(r"torch\.\w*Tensor")
 """Constructors such as `torch.FloatTensor`."""
 _DTYPE_LIMITS = ("torch.finfo", "torch.iinfo")
 
@@ -226,17 +226,11 @@ def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 6) -> boo
         case cst.Subscript(value=table):
             return has_no_gradient(site, table, depth - 1)
         case cst.Name():
-            known = find_definitions(site.document, node)
-            found = known.reaching.get(node, frozenset()) if known is not None else frozenset()
-            values = [assigned_value(site.document, binding) for binding in found]
-            return (
-                bool(values)
-                and not _may_have_changed(site, node)
-                and all(
-                    value is not None and has_no_gradient(site, value, depth - 1)
-                    for value in values
-                )
+            values = assigned_values(site.document, node)
+            constant = bool(values) and all(
+                value is not None and has_no_gradient(site, value, depth - 1) for value in values
             )
+            return constant and not _may_have_changed(site, node)
     keywords = [arg.keyword.value for arg in getattr(node, "args", ()) if arg.keyword is not None]
     if isinstance(node, cst.Call) and "requires_grad" not in keywords:
         method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
@@ -274,11 +268,13 @@ def _may_have_changed(site: Site, name: cst.Name) -> bool:
 
 def _is_constant_buffer(site: Site, node: cst.Attribute) -> bool:
     """Return whether a class registers the buffer `node` (`self.x`), and only that."""
+    if buffer_value(site, node) is None:
+        return False
     owners = classes_around(site, node)
     inside = [one for owner in owners for one in walk(owner)]
     lines = [one for one in inside if isinstance(one, cst.BaseSmallStatement)]
     written = {*names_bound(*lines), *names_mutated(*lines)}
-    return buffer_value(site, node) is not None and dotted_name(node) not in written
+    return dotted_name(node) not in written
 
 
 def _is_without_gradients(site: Site, node: cst.CSTNode) -> bool:
@@ -318,9 +314,7 @@ def is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
         return True
     match node:
         case cst.Name():
-            known = find_definitions(site.document, node)
-            found = known.reaching.get(node, frozenset()) if known is not None else frozenset()
-            values = [assigned_value(site.document, one) for one in found]
+            values = assigned_values(site.document, node)
             return bool(values) and all(
                 value is not None and is_away_from_zero(site, value) for value in values
             )

@@ -77,6 +77,20 @@ def assignment_targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     return ()
 
 
+def removable_line(document: Document, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
+    """Return the line of `node` if it is one statement and not alone in its block; else None.
+
+    Also None for `a, b = x, y`, which assigns more than `node`.
+    """
+    line = document.statement(node)
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+        return None
+    if isinstance(document.parent(node), cst.Element):
+        return None
+    block = document.parent(line)
+    return line if len(getattr(block, "body", ())) > 1 else None
+
+
 def parameter_names(function: cst.FunctionDef | cst.Lambda) -> tuple[str, ...]:
     """Return the names of all parameters."""
     return tuple(n.name.value for n in walk(function.params) if isinstance(n, cst.Param))

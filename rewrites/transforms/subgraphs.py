@@ -46,13 +46,18 @@ def keep_out_of_eager(document: Document, rewrite: Rewrite) -> Rewrite:
     edits: dict[cst.CSTNode, Replacement] = dict(rewrite.replacements)
     definitions: list[cst.BaseStatement] = []
     for called, template in _TEXTS.items():
-        known = _find_definition(document, template, torch)
-        name = known or document.unused_name(f"_{called}")
+        name = document.unused_name(f"_{called}")
         renamed = {old: _rename(new, f"{torch}.{called}", name) for old, new in edits.items()}
-        if any(renamed[old] is not new for old, new in edits.items()):
-            edits = renamed
+        if all(renamed[old] is new for old, new in edits.items()):
+            continue
+        if known := _find_definition(document, template):
+            renamed = {old: _rename(new, f"{torch}.{called}", known) for old, new in edits.items()}
+        else:
             text = template.format(name=name, torch=torch)
-            definitions += [] if known else [set_apart(cst.parse_statement(text))]
+            definitions.append(set_apart(cst.parse_statement(text)))
+        edits = renamed
+    if edits == rewrite.replacements:
+        return rewrite
     try:
         edits = add_definitions(document, edits, definitions) if definitions else edits
     except NotApplicable:
@@ -63,19 +68,20 @@ def keep_out_of_eager(document: Document, rewrite: Rewrite) -> Rewrite:
 
 def is_pasted(document: Document, function: cst.FunctionDef) -> bool:
     """Return whether a function is one of those that `keep_out_of_eager` defines."""
-    torch, name = document.imported_name("torch") or "torch", function.name.value
-    texts = [one.format(name=name, torch=torch).strip() for one in _TEXTS.values()]
-    return document.code(function).strip() in texts
+    return any(_has_text(document, function, template) for template in _TEXTS.values())
 
 
-def _find_definition(document: Document, template: str, torch: str) -> str:
+def _find_definition(document: Document, template: str) -> str:
     """Return the name under which the file defines the function of `template`, or ""."""
-    for one in document.module.body:
-        if isinstance(one, cst.FunctionDef):
-            text = template.format(name=one.name.value, torch=torch)
-            if document.code(one).strip() == text.strip():
-                return one.name.value
-    return ""
+    functions = (one for one in document.module.body if isinstance(one, cst.FunctionDef))
+    return next((f.name.value for f in functions if _has_text(document, f, template)), "")
+
+
+def _has_text(document: Document, function: cst.FunctionDef, template: str) -> bool:
+    """Return whether a function has the text of `template`, under any name."""
+    torch = document.imported_name("torch") or "torch"
+    text = template.format(name=function.name.value, torch=torch)
+    return document.code(function).strip() == text.strip()
 
 
 def _rename(new: Replacement, called: str, name: str) -> Replacement:

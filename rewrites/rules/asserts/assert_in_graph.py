@@ -38,7 +38,10 @@ import string
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Site, assigned_value, find_definitions
+from fullgraph.rewrites.analysis import (
+    Site,
+    only_value,
+)
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.asserts.outline_check import CHECKED
 from fullgraph.rewrites.source import (
@@ -229,12 +232,8 @@ def _without_fields(text: str) -> str:
 
 def _value_of(document: Document, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the value that a variable was assigned, if it is known; else the node itself."""
-    definitions = find_definitions(document, node)
-    if definitions is None or not isinstance(node, cst.Name):
-        return node
-    bindings = definitions.reaching.get(node, frozenset())
-    values = [assigned_value(document, one) for one in bindings]
-    return values[0] if len(values) == 1 and values[0] is not None else node
+    value = only_value(document, node)
+    return node if value is None else value
 
 
 def _string_value(message: cst.BaseExpression) -> str | None:

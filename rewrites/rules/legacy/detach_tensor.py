@@ -22,7 +22,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.compiler.categories import Category
-from fullgraph.rewrites.analysis import Site, has_no_gradient, parameter_names
+from fullgraph.rewrites.analysis import Site, has_no_gradient, parameter_names, removable_line
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 
@@ -59,10 +59,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal("it makes the tensor a new leaf for autograd")
     if not isinstance(tensor, cst.Name):
         return Refusal("the tensor is not a local name, and what else holds it would not see it")
-    block = site.document.parent(site.statement)
-    if has_no_gradient(site, tensor) and len(getattr(block, "body", ())) > 1:
+    line = removable_line(site.document, assign)
+    if line is not None and has_no_gradient(site, tensor):
         why = "The tensor requires no gradient, so the line changes nothing."
-        return Rewrite({site.statement: cst.RemoveFromParent()}, why)
+        return Rewrite({line: cst.RemoveFromParent()}, why)
     detached = build_expression("{tensor}.detach()", tensor=tensor)
     new = cst.Assign([cst.AssignTarget(tensor)], detached)
     seen = site.observed(tensor)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.compiler.categories import Category
-from fullgraph.rewrites.analysis import Site, has_no_gradient, walk
+from fullgraph.rewrites.analysis import Site, has_no_gradient, removable_line, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression
 
@@ -71,11 +71,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         new = build_expression("{tensor}.detach()", tensor=tensor.value)
         why = "`.detach()` is what the wrapper still did."
     edits: dict[cst.CSTNode, Replacement] = {call: new, **sized}
-    match site.document.parent(call):
-        case cst.Assign(targets=[cst.AssignTarget(target=target)]) if target.deep_equals(new) and (
-            len(getattr(site.document.parent(site.statement), "body", ())) > 1
-        ):
-            edits = {site.statement: cst.RemoveFromParent(), **sized}
+    parent, line = site.document.parent(call), removable_line(site.document, call)
+    targets = parent.targets if isinstance(parent, cst.Assign) else ()
+    if line is not None and len(targets) == 1 and targets[0].target.deep_equals(new):
+        edits = {line: cst.RemoveFromParent(), **sized}
     return Rewrite(
         edits,
         why,

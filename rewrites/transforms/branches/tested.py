@@ -9,17 +9,16 @@ import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     Site,
-    assigned_value,
-    find_definitions,
     infer,
     may_change,
     names_bound,
     names_mutated,
     names_read,
+    only_value,
     operation_of,
     walk,
 )
-from fullgraph.rewrites.source import integer_literal
+from fullgraph.rewrites.source import dotted_name, integer_literal
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
 
 _CONVERSIONS = ("double", "float", "half", "int", "long")
@@ -93,9 +92,7 @@ def counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | 
     """Return the boolean mask whose true elements `count` counts; None if there is none."""
     between: Sequence[cst.CSTNode] = ()
     if isinstance(count, cst.Name):
-        known, block = find_definitions(site.document, count), site.document.parent(site.statement)
-        bindings = known.reaching.get(count, frozenset()) if known is not None else frozenset()
-        value = assigned_value(site.document, next(iter(bindings))) if len(bindings) == 1 else None
+        value, block = only_value(site.document, count), site.document.parent(site.statement)
         if value is None or not isinstance(block, cst.IndentedBlock):
             return None
         made = site.document.statement(value)
@@ -137,12 +134,10 @@ def _is_converted_comparison(site: Site, node: cst.BaseExpression) -> bool:
 
 def _assigned(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the only value of a local name that is not changed in place; other nodes as given."""
-    known, function = find_definitions(site.document, node), site.document.function(node)
-    if not isinstance(node, cst.Name) or known is None or function is None:
+    value, function = only_value(site.document, node), site.document.function(node)
+    if value is None or function is None or dotted_name(node) in names_mutated(function.body):
         return node
-    found = known.reaching.get(node, frozenset())
-    value = assigned_value(site.document, next(iter(found))) if len(found) == 1 else None
-    return node if value is None or node.value in names_mutated(function.body) else value
+    return value
 
 
 def without_new_dims(mask: cst.BaseExpression) -> cst.BaseExpression:

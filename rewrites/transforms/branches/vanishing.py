@@ -13,6 +13,7 @@ from fullgraph.rewrites.analysis import (
     Operation,
     Site,
     assigned_value,
+    assigned_values,
     find_definitions,
     find_hazards,
     is_away_from_zero,
@@ -101,8 +102,7 @@ class _Zeros:
         if isinstance(node, cst.Name):
             if node.value in self._changed:
                 return False
-            found = self._known.reaching.get(node, frozenset())
-            values = [assigned_value(self._site.document, one) for one in found]
+            values = assigned_values(self._site.document, node)
             return bool(values) and all(
                 value is not None and self.vanishes(value, depth - 1) for value in values
             )

@@ -99,10 +99,7 @@ def edits_for_branch(
         if not ahead:
             return {node: new}
         line = _line_of(writer.site, node)
-        first, *others = ahead
-        first = first.with_changes(leading_lines=line.leading_lines)
-        new_line = replace_nodes(line, {node: new}).with_changes(leading_lines=())
-        return {line: cst.FlattenSentinel([first, *others, new_line])}
+        return _put_ahead(line, ahead, {line: replace_nodes(line, {node: new})})
     if (skip := find_guarded_skip(writer.site, node)) is not None:
         made = _edits_for_guarded_skip(writer, node, skip, condition)
         return _put_ahead(skip.node, ahead, made) if ahead else made

@@ -16,12 +16,12 @@ from fullgraph.rewrites.analysis import (
     assigned_value,
     names_mutated,
     operation_of,
+    removable_line,
     walk,
 )
 from fullgraph.rewrites.rule import Rewrite
 from fullgraph.rewrites.source import Replacement, build_expression
 from fullgraph.rewrites.transforms.masks.flow import Flow, find_flow
-from fullgraph.rewrites.transforms.masks.mask_value import removable_line
 from fullgraph.rewrites.transforms.masks.reads import find_read
 from fullgraph.rewrites.transforms.masks.rewriting import find_sinks, rewrite_flow
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink
@@ -170,7 +170,7 @@ def _unused_mask_lines(stores: list[Store]) -> list[cst.SimpleStatementLine]:
             continue
         (binding,) = known.before[stores[0].line][mask.value]
         value = assigned_value(flow.site.document, binding)
-        line = removable_line(flow, value) if value is not None else None
+        line = removable_line(flow.site.document, value) if value is not None else None
         if line is not None and all(use in own for use in known.uses(binding)):
             lines.append(line)
     return lines
@@ -201,7 +201,7 @@ def _creation_line(
     found = known.before.get(stores[0].line, {}).get(getattr(name, "value", ""), frozenset())
     value = assigned_value(flow.site.document, next(iter(found))) if len(found) == 1 else None
     made = operation_of(flow.site, value) if value is not None else None
-    line = removable_line(flow, value) if value is not None else None
+    line = removable_line(flow.site.document, value) if value is not None else None
     if made is None or line is None or made.name not in _FILLS or made.keywords:
         return None
     reads = [read for one in stores for read in one.flow.reads.values()]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import NotApplicable, assigned_value, walk
+from fullgraph.rewrites.analysis import NotApplicable, assigned_value, removable_line, walk
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.rewriting import require_unchanged_mask
 
@@ -37,18 +37,4 @@ def find_mask_value(flow: Flow) -> MaskValue | None:
         return None
     inside = {node for read in flow.reads for node in walk(read)}
     needed = [use for use in known.uses(next(iter(bindings))) if use not in inside]
-    return MaskValue(value, None if needed else removable_line(flow, value))
-
-
-def removable_line(flow: Flow, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
-    """Return the line of `node` if it is one statement and not alone in its block; else None.
-
-    Also None for `a, b = x, y`, which assigns more than `node`.
-    """
-    line = flow.site.document.statement(node)
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
-        return None
-    if isinstance(flow.site.document.parent(node), cst.Element):
-        return None
-    block = flow.site.document.parent(line)
-    return line if len(getattr(block, "body", ())) > 1 else None
+    return MaskValue(value, None if needed else removable_line(site.document, value))

@@ -5,11 +5,15 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import NotApplicable, operation_of
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    operation_of,
+    removable_line,
+)
 from fullgraph.rewrites.rule import Applicability, Rewrite
 from fullgraph.rewrites.source import Replacement, build_expression
 from fullgraph.rewrites.transforms.masks.flow import Flow
-from fullgraph.rewrites.transforms.masks.mask_value import find_mask_value, removable_line
+from fullgraph.rewrites.transforms.masks.mask_value import find_mask_value
 from fullgraph.rewrites.transforms.masks.rewriting import require_unchanged_mask
 from fullgraph.rewrites.transforms.masks.sinks import BindSink, ReduceSink
 
@@ -35,7 +39,7 @@ def nan_reduction_rewrite(flow: Flow) -> Rewrite | None:
         for sink in sinks:
             match sink:
                 case BindSink(augmented=False) if root is first.node:
-                    line = removable_line(flow, root)
+                    line = removable_line(flow.site.document, root)
                     if line is None:
                         return None
                     lines.append(line)

@@ -7,7 +7,11 @@ from enum import Enum
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import Site, assigned_value, find_definitions
+from fullgraph.rewrites.analysis import (
+    Site,
+    assigned_values,
+    find_definitions,
+)
 from fullgraph.rewrites.source import build_expression, integer_literal
 from fullgraph.rewrites.transforms.masks.operators import integer_literals
 
@@ -268,10 +272,7 @@ def _position_of(site: Site, node: cst.Subscript) -> cst.BaseExpression | None:
             return None
     if isinstance(index, cst.Integer):
         return index
-    known = find_definitions(site.document, index)
-    if not isinstance(index, cst.Name) or known is None:
-        return None
-    values = [assigned_value(site.document, one) for one in known.reaching.get(index, ())]
+    values = assigned_values(site.document, index)
     return index if values and all(_is_position(value) for value in values) else None
 
 

@@ -379,3 +379,12 @@ def test_one_of_several_indices_has_to_be_in_range():
     inputs = X.expand(3, 4), torch.tensor(1)
     _, (made,), _ = offered(source, "i < 2", category, *inputs, rule="FG301")
     assert made.assumes == ("the indices of `x[:, i]` are always in range",)
+
+
+def test_eager_and_compiled_code_are_one_without_a_subgraph():
+    body = "if x.sum() > 0:\n    x = x * 2\nreturn x"
+    text, (made,), _ = offered(
+        _function(body), "x.sum() > 0", "data-dependent branch", X, rule="FG301"
+    )
+    assert "torch.where" in text
+    assert made.as_compiled is None

@@ -111,3 +111,11 @@ def test_a_constant_that_learned_is_detached(change):
     source = f"{HEAD}def f(x):\n{body}"
     text, _, _ = offered(source, "Variable(m)", CATEGORY, X)
     assert "n = m.detach()" in text
+
+
+def test_what_stands_beside_it_on_the_line_stays():
+    body = "    m = torch.ones(4)\n    m = Variable(m); n = 2\n    return x * m * n\n"
+    source = f"{HEAD}def f(x):\n{body}"
+    outcome = rewritten(source, X)
+    assert "n = 2" in outcome.source
+    outcome.check()
