@@ -28,8 +28,8 @@ Lines of a branch that print, log or warn come before it, for eager code alone; 
 set an item of a dict.
 
 An index that the condition tests stays in range: `table[i] if i >= 0 else one` becomes
-`torch.where(i >= 0, table[i.clamp(min=0)[None]][0], one)`. Where `torch.equal(a, b)` lets a branch
-compute once what the other one computes of `a` and of `b`, the other one stays.
+`torch.where(i >= 0, table[i.clamp(min=0)[None]].squeeze(0), one)`. Where `torch.equal(a, b)` lets
+a branch compute once what the other one computes of `a` and of `b`, the other one stays.
 
 Where the branch that is not taken could give inf or NaN, or an infinite gradient, a second
 `torch.where` gives it a harmless operand: else its gradient would be zero times infinity, NaN.

@@ -33,12 +33,12 @@ After:
     low, high = bounds.unbind()
 
 A tensor that is an index gets a dimension, because indexing would make a number of it: `table[i]`
-becomes `table[i[None]][0]`, and what is assigned to it is converted to its dtype, as before. If `i`
-may be an int in another call, because an annotation or a default names one or a function returned
-it, `i = torch.as_tensor(i, device=table.device)` comes first. Where several lines have the slice
-`ptr : ptr + n`, a variable `positions` holds the indices for all. A list of numbers that is an
-index becomes `torch.stack(numbers)`. Functions of numbers in `math` and NumPy become methods. A
-slice that is reduced is the whole dimension, masked; lists in the list are tensors:
+becomes `table[i[None]].squeeze(0)`, and what is assigned to it is converted to its dtype, as
+before. If `i` may be an int in another call, because an annotation or a default names one or a
+function returned it, `i = torch.as_tensor(i, device=table.device)` comes first. Where several lines
+have the slice `ptr : ptr + n`, a variable `positions` holds the indices for all. A list of numbers
+that is an index becomes `torch.stack(numbers)`. Functions of numbers in `math` and NumPy become
+methods. A slice that is reduced is the whole dimension, masked; lists in the list are tensors:
 
 Before:
 
@@ -163,7 +163,7 @@ def _rewrite_of(uses: Uses) -> Rewrite:
 
 
 def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
-    """Rewrite `table[i]` with a 0-d tensor `i` to `table[i[None]][0]`, and slices up to one.
+    """Rewrite `table[i]` with a 0-d tensor `i` to `table[i[None]].squeeze(0)`, and slices up to one.
 
     Dynamo would convert the 0-d tensor to a Python number.
     """

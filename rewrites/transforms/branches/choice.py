@@ -311,7 +311,7 @@ class Choice:
         )
 
     def _guard_index(self, hazard: Hazard, when: bool) -> cst.BaseExpression:
-        """Write `x[n]` as `x[torch.where(t, n, 0)[None]][0]`: a 0-d index would be read."""
+        """Write `x[n]` as `x[torch.where(t, n, 0)[None]].squeeze(0)`: a 0-d index is read."""
         table = cst.ensure_type(hazard.operation, cst.Subscript).value
         seen = infer(self.site, hazard.operand)
         if self._is_negative_elsewhere(hazard.operand, when):
@@ -319,7 +319,7 @@ class Choice:
         else:
             index = self._guard_operand(hazard, when)
         reads = seen is not None and seen.dims == {0} and index is not hazard.operand
-        template = "{x}[{i}[None]][0]" if reads else "{x}[{i}]"
+        template = "{x}[{i}[None]].squeeze(0)" if reads else "{x}[{i}]"
         return build_expression(template, x=self.make_finite(table, when), i=index)
 
     def _is_negative_elsewhere(self, index: cst.BaseExpression, when: bool) -> bool:

@@ -19,7 +19,7 @@ INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
 
 
 def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Rewrite `x[n]` to `x[n[None]][0]`, and `x[n] = y` to `x[n[None]] = y`.
+    """Rewrite `x[n]` to `x[n[None]].squeeze(0)`, and `x[n] = y` to `x[n[None]] = y`.
 
     `node` is `n`. Indexing by a 0-d tensor would read its value as a number. Where `n` may be an
     int in another run, a line before the statement converts it. Raises NotApplicable.
@@ -56,7 +56,7 @@ def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> N
     if is_base and not before and uses.document.code(parent).endswith("[None]"):
         uses.write(cst.ensure_type(parent, cst.Subscript), subscript)  # `x[n][None]`: `x[n[None]]`
         return
-    uses.append_call(subscript, number, f".squeeze({before})" if before else "[0]")
+    uses.append_call(subscript, number, f".squeeze({before})")
 
 
 def _assigned_value(

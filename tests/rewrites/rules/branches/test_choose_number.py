@@ -87,7 +87,7 @@ def test_left_alone(body, call, reason):
         (
             "n = (x > 0).sum().item()\nif n == 0:\n    n = 1\nreturn x.sum() * (1 / n)",
             "n = (x > 0).sum().double()\nn = torch.where(n == 0, 1, n)\n"
-            "return (x.sum()[None] * (1 / n))[0]",
+            "return (x.sum()[None] * (1 / n)).squeeze(0)",
         ),
         (
             "n = x.norm().item()\ny = x * 2\nif n > 0.1:\n    y = y / n\nreturn y + n",

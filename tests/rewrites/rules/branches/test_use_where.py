@@ -352,11 +352,11 @@ def test_what_equal_tensors_share_needs_no_branch():
     [
         (
             "y = x[n] if n >= 0 else x.sum()\nreturn y",
-            "y = torch.where(n >= 0, x[n.clamp(min=0)[None]][0], x.sum())\nreturn y",
+            "y = torch.where(n >= 0, x[n.clamp(min=0)[None]].squeeze(0), x.sum())\nreturn y",
         ),
         (
             "if n < 0:\n    return x.sum()\nreturn x[n] * 2",
-            "return torch.where(n < 0, x.sum(), x[n.clamp(min=0)[None]][0] * 2)",
+            "return torch.where(n < 0, x.sum(), x[n.clamp(min=0)[None]].squeeze(0) * 2)",
         ),
     ],
 )

@@ -101,12 +101,12 @@ FIXED = [
         "    return y",
     ),
     (
-        "i = x.argmax().item()\n    t = torch.arange(4)\n    return x[t[i][None]][0] * x",
-        "i = x.argmax()\n    t = torch.arange(4)\n    return x[t[i[None]]][0] * x",
+        "i = x.argmax().item()\n    t = torch.arange(4)\n    return x[t[i][None]].squeeze(0) * x",
+        "i = x.argmax()\n    t = torch.arange(4)\n    return x[t[i[None]]].squeeze(0) * x",
     ),
     (
         "i = x.argmax().item()\n    return x[i] * x",
-        "i = x.argmax()\n    return x[i[None]][0] * x",
+        "i = x.argmax()\n    return x[i[None]].squeeze(0) * x",
     ),
     (
         "y = x * 1\n    y[x.argmin().item()] = 0.0\n    return y",
@@ -243,7 +243,7 @@ def test_an_index_into_a_tensor_that_stays_on_its_device_is_unsafe():
         "        return self.alphas[t.item()] * 2\n"
     )
     outcome = rewritten(source, torch.tensor(3))
-    assert "self.alphas[t[None]][0] * 2" in outcome.source
+    assert "self.alphas[t[None]].squeeze(0) * 2" in outcome.source
     assert outcome.assumes == ["`t.item()` is on the device of `self.alphas`"]
 
 
@@ -265,7 +265,7 @@ def test_an_index_that_may_be_an_int_is_converted_once(returns, parameter, index
     outcome = rewritten(f"{head}    y = x[p] * 2\n    return y + x[p]\n", X, torch.tensor(3))
     assert outcome.source == (
         f"{head}    p = torch.as_tensor(p, device=x.device)\n"
-        "    y = x[p[None]][0] * 2\n    return y + x[p[None]][0]\n"
+        "    y = x[p[None]].squeeze(0) * 2\n    return y + x[p[None]].squeeze(0)\n"
     )
     assert {*outcome.applicability} == {Applicability.SAFE}
     outcome.check((X, 2), (X, torch.tensor(0)))
@@ -283,7 +283,7 @@ def test_an_index_that_may_be_an_int_is_converted_once(returns, parameter, index
 def test_an_index_that_is_a_tensor_is_not_converted(returns, body):
     source = f"{HEAD}{PREVIOUS.format(returns)}def f(x, t):\n    {body}\n"
     outcome = rewritten(source, X, torch.tensor(3))
-    assert outcome.source == source.replace("x[p]", "x[p[None]][0]")
+    assert outcome.source == source.replace("x[p]", "x[p[None]].squeeze(0)")
     assert outcome.applicability == [Applicability.SAFE]
 
 
@@ -300,7 +300,7 @@ def test_an_index_that_is_a_tensor_is_not_converted(returns, body):
 def test_an_index_that_no_line_can_convert_is_unsafe(body):
     source = f"{HEAD}{PREVIOUS.format('')}def f(x, t):\n    p = previous(t)\n    {body}\n"
     outcome = rewritten(source, X, torch.tensor(3))
-    assert outcome.source == source.replace("[p]", "[p[None]][0]")
+    assert outcome.source == source.replace("[p]", "[p[None]].squeeze(0)")
     assert outcome.assumes == ["`p` is a tensor in each call"]
 
 
@@ -325,7 +325,7 @@ def test_a_branch_on_an_index_converts_it_first(choice):
     assert outcome.rules == ["FG301"], outcome.refusals
     assert outcome.source == (
         f"{head}    p = torch.as_tensor(p, device=x.device)\n"
-        "    y = torch.where(p >= 0, x[p.clamp(min=0)[None]][0], x.sum())\n"
+        "    y = torch.where(p >= 0, x[p.clamp(min=0)[None]].squeeze(0), x.sum())\n"
         "    return y * 2\n"
     )
     outcome.check((X, 2), (X, 0))
@@ -422,7 +422,7 @@ def test_tables_and_lengths_left_alone(body, expression):
 TABLES = [
     (
         "p = i[0]\n    return x[p] + 1  # one",
-        "p = i[0]\n    return x[p[None]][0] + 1  # one",
+        "p = i[0]\n    return x[p[None]].squeeze(0) + 1  # one",
     ),
     (
         "n = i.argmin().item()\n    return torch.roll(x, -n, dims=1)",
