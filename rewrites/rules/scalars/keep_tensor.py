@@ -163,7 +163,7 @@ def _rewrite_of(uses: Uses) -> Rewrite:
 
 
 def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
-    """Rewrite `table[i]` with a 0-d tensor `i` to `table[i[None]].squeeze(0)`, and slices up to one.
+    """Rewrite `table[i]` with a 0-d tensor `i` to `table[i[None]].squeeze(0)`, and slices.
 
     Dynamo would convert the 0-d tensor to a Python number.
     """

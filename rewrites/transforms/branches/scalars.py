@@ -55,6 +55,8 @@ class Numbers:
     dtype: str = "float64"
     zero_dim_operands: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
     """For each operation on a scalar and a 0-d tensor that tensor: its dtype must be kept."""
+    operands: list[cst.BaseExpression] = field(default_factory=list)
+    """The tensors that the scalars meet."""
     _names: set[str] = field(default_factory=set)
     """The variables that hold the number."""
     _divisors: list[cst.BaseExpression] = field(default_factory=list)
@@ -95,7 +97,7 @@ class Numbers:
         return plain | {node: _exchange_calls(new, self.tensors) for node, new in found.items()}
 
     def _keep_dtype(self, plain: Edits, found: Edits) -> Edits:
-        """Write `(n * t[None])[0]` for `n * t`, so that `n` does not promote the dtype of `t`.
+        """Write `(n * t[None]).squeeze(0)` for `n * t`, so that the dtype of `t` is kept.
 
         `plain` are the edits of scalars outside of the rewritten conditionals `found`.
         """
@@ -108,7 +110,7 @@ class Numbers:
             inside = {one: plain.pop(one) for one in walk(node) if one in plain}
             other = self.zero_dim_operands[node]
             inside[other] = build_expression("{t}[None]", t=replace_nodes(other, inside))
-            plain[node] = build_expression("{w}[0]", w=replace_nodes(node, inside))
+            plain[node] = build_expression("{w}.squeeze(0)", w=replace_nodes(node, inside))
         return plain
 
     def _follow_uses(self, node: cst.BaseExpression, seen: ValueSummary | None) -> None:
@@ -214,6 +216,7 @@ class Numbers:
         if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
             raise NotApplicable("the number meets a tensor on another device")
         mixed = "float" in self.dtype and () in seen.shapes and seen.dtypes != {self.dtype}
+        self.operands.append(other)
         if self._is_stored(operation):
             return
         if mixed:

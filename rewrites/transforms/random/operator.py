@@ -33,11 +33,13 @@ _DISTRIBUTIONS = dict.fromkeys(("rand", "random", "random_sample", "ranf"), "uni
 Definitions = Sequence[cst.BaseStatement]
 
 
-def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpression, Definitions]:
+def define_draw_operator(
+    site: Site, draw: RandomDraw, dtype: str
+) -> tuple[cst.BaseExpression, Definitions]:
     """Return a call that replaces `draw.call`, and the definitions of the operator it calls.
 
-    `_draw_lam(a)` replaces `np.random.beta(a, a)` in `lam = np.random.beta(a, a)`. Raises
-    NotApplicable if an argument is not an int or a float.
+    `_draw_lam(a)` replaces `np.random.beta(a, a)` in `lam = np.random.beta(a, a)`, and returns a
+    tensor of `dtype`. Raises NotApplicable if an argument is not an int or a float.
     """
     document = site.document
     torch = document.imported_name("torch") or "torch"
@@ -69,7 +71,7 @@ def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpressi
         torch=torch,
         space=path[0],
         path=path[1],
-        dtype=draw.dtype,
+        dtype=dtype,
         name=operator_name,
         parameters=", ".join(parameters),
         call=cst.Module([]).code_for_node(body),

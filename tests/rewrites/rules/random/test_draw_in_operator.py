@@ -122,10 +122,39 @@ def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
     outcome.check()
 
 
-def test_what_has_no_dimensions_keeps_its_dtype():
-    body = "lam = np.random.beta(2, 2)\nreturn lam*x.mean() + (1 - lam) * x.norm(), x.mean() < lam"
-    outcome = rewritten(f"{HEAD}{_function(body)}", X.clone().requires_grad_())
-    assert "(lam*x.mean()[None])[0] + ((1 - lam) * x.norm()[None])[0], (x" in outcome.source
+LOSSES = "lam = np.random.beta(2, 2)\nreturn lam*x.mean() + (1 - lam) * x.norm(), x.mean() < lam"
+
+
+def test_what_has_no_dimensions_meets_a_number_of_its_dtype():
+    outcome = rewritten(f"{HEAD}{_function(LOSSES)}", X.clone().requires_grad_())
+    assert "(np.random.beta(2, 2), dtype=torch.float32)\n" in outcome.source
+    assert "torch.empty((), dtype=torch.float32)" in outcome.source
+    assert "return lam*x.mean() + (1 - lam) * x.norm(), x.mean() < lam\n" in outcome.source
+    assert outcome.assumes == ["`x.mean()`, `x.norm()`: of float32 on all inputs, as the number is"]
+    outcome.check()
+
+
+def test_the_losses_of_a_mixed_batch_stay_as_they_are():
+    head = HEAD.replace("import torch\n", "import torch\nimport torch.nn.functional as F\n")
+    body = (
+        "lam = np.random.beta(0.4, 0.4)\nout = (lam * x + (1 - lam) * x.flip(0)) @ w\n"
+        "return lam * F.cross_entropy(out, y) + (1 - lam) * F.cross_entropy(out, y.flip(0))"
+    )
+    labels, weight = torch.tensor([0, 1, 2, 0]), torch.randn(3, 3, requires_grad=True)
+    outcome = rewritten(
+        f"{head}{_function(body, 'x', 'y', 'w')}", torch.randn(4, 3), labels, weight
+    )
+    after = body.replace("np.random.beta(0.4, 0.4)", "_draw_lam()")
+    assert outcome.source.endswith(_function(after, "x", "y", "w"))
+    outcome.check()
+
+
+@pytest.mark.parametrize("x", [X.half(), X.double()])
+def test_what_has_no_dimensions_keeps_its_dtype(x):
+    outcome = rewritten(f"{HEAD}{_function(LOSSES)}", x.clone().requires_grad_())
+    half = "(lam*x.mean()[None]).squeeze(0) + ((1 - lam) * x.norm()[None]).squeeze(0), (x"
+    assert (half if x.dtype is torch.half else "return lam*x.mean() + ") in outcome.source
+    assert ", dtype=torch.float64)\n" in outcome.source
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check()
 
