@@ -1,4 +1,4 @@
-"""`.item()`, `int(t)` and `float(t)` extract a scalar from a tensor, which breaks the graph.
+"""`.item()`, `int(t)`, `float(t)` and `bool(t)` extract a scalar from a tensor: a graph break.
 
 In arithmetic a tensor without dimensions does the same, inside the graph.
 
@@ -275,9 +275,13 @@ def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -
     if found.method == "int" and floating:
         new = build_expression("{new}.trunc()", new=new)
         uses.assume(FINITE)
-    if found.method in ("int", "float") and _may_be_number(uses.site, found.tensor):
+    if found.method in ("int", "float", "bool") and _may_be_number(uses.site, found.tensor):
         uses.assume(f"`{uses.document.code(found.tensor)}` is a tensor in each call")
     learns = not has_no_gradient(uses.site, found.tensor)
+    if found.method == "bool":
+        learns = False
+        new = new if number.dtype is torch.bool else build_expression("{new} != 0", new=new)
+        number = replace(number, dtype=torch.bool)
     uses.write(found.node, _detach(new, number) if learns else new)
     if found.method == "float" and not floating:
         number = uses.cast(found.node, number, torch.float32)
@@ -314,7 +318,9 @@ def _find_scalar_read(site: Site, node: cst.CSTNode) -> ScalarRead | None:
             ):
                 if (seen := site.observed(tensor)) is None or not seen.is_ndarray:
                     return ScalarRead(one, tensor, method)
-            case cst.Call(func=cst.Name("int" | "float" as method), args=[cst.Arg(value=tensor)]):
+            case cst.Call(
+                func=cst.Name("int" | "float" | "bool" as method), args=[cst.Arg(value=tensor)]
+            ):
                 if site.is_tensor(tensor):
                     return ScalarRead(one, tensor, method)
             case cst.Call(args=[cst.Arg(value=tensor, keyword=None)]):

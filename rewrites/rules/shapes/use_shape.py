@@ -16,7 +16,9 @@ After:
     shape = image.shape[-2:]
     scale = min(800 / min(shape), 1333 / max(shape))
 
-Where a list may be needed, it becomes `list(x.size()[2:])`. A tensor that is needed itself stays,
+Where a list may be needed, it becomes `list(x.size()[2:])`, and the largest size of each dimension,
+`torch.stack([torch.tensor(s) for s in shapes]).max(0).values.tolist()`, becomes
+`[max(column) for column in zip(*shapes)]`. A tensor that is needed itself stays,
 beside the list that it is made of:
 
     lengths_list = [len(part) for part in parts]
@@ -35,7 +37,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.categories import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site
+from fullgraph.rewrites.analysis import NotApplicable, Site, torch_name
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.sizes import MAKERS, SizeNumbers
@@ -45,11 +47,13 @@ _WHY = "The sizes are Python numbers already."
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     match site.node:
-        case cst.Call(func=cst.Attribute(value=cst.Call() as maker, attr=cst.Name("tolist"))):
+        case cst.Call(func=cst.Attribute(value=maker, attr=cst.Name("tolist")), args=[]):
             pass
         case _:
             return _compute_in_python(site)
-    if site.callee_name(maker) not in MAKERS or not maker.args:
+    if (columns := _reduce_columns(site, maker)) is not None:
+        return Rewrite({site.node: columns}, _WHY)
+    if not isinstance(maker, cst.Call) or site.callee_name(maker) not in MAKERS or not maker.args:
         return None
     sizes = maker.args[0].value
     seen = site.observed(sizes)
@@ -63,6 +67,66 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         case _:
             new = build_expression("list({sizes})", sizes=sizes)
     return Rewrite({site.node: new}, _WHY)
+
+
+def _reduce_columns(site: Site, reduced: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return `[max(column) for column in zip(*shapes)]` for `torch.tensor(shapes).amax(0)`.
+
+    None unless `reduced` is the maximum or minimum over the first of two dimensions of a tensor
+    that is made of lists of integers.
+    """
+    match reduced:
+        case cst.Subscript(
+            value=cst.Call() as call,
+            slice=[cst.SubscriptElement(cst.Index(cst.Integer("0")))],
+        ):
+            names = ("max", "min")
+        case cst.Attribute(value=cst.Call() as call, attr=cst.Name("values")):
+            names = ("max", "min")
+        case cst.Call() as call:
+            names = ("amax", "amin")
+        case _:
+            return None
+    match call:
+        case cst.Call(
+            func=cst.Attribute(value=rows),
+            args=[cst.Arg(keyword=None | cst.Name("dim"), value=cst.Integer("0"))],
+        ) if torch_name(site, call) in names:
+            lists = _rows_of(site, rows)
+            name = torch_name(site, call).removeprefix("a")
+        case _:
+            return None
+    if lists is None:
+        return None
+    return build_expression(f"[{name}(column) for column in zip(*{{lists}})]", lists=lists)
+
+
+def _rows_of(site: Site, tensor: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the list of lists of integers that a tensor of two dimensions is made of, or None."""
+    seen = site.observed(tensor)
+    if seen is None or seen.dims != {2} or not seen.dtypes <= {"int32", "int64"}:
+        return None
+    match tensor:
+        case cst.Call(args=[cst.Arg(value=lists)]) if site.callee_name(tensor) in MAKERS:
+            pass
+        case cst.Call(
+            args=[
+                cst.Arg(
+                    value=cst.ListComp(elt=cst.Call(args=[cst.Arg(value=row)]) as maker) as comp
+                )
+            ]
+        ) if torch_name(site, tensor) == "stack" and site.callee_name(maker) in MAKERS:
+            plain = m.matches(comp.for_in, m.CompFor(m.Name(), ifs=[], inner_for_in=None))
+            lists = (
+                comp.for_in.iter
+                if plain and comp.for_in.target.deep_equals(row)
+                else comp.with_changes(elt=row)
+            )
+        case _:
+            return None
+    known = site.observed(lists)
+    listed = known is None or set(known.types) | set(known.items) <= {"torch.Size", "tuple", "list"}
+    return lists if listed else None
 
 
 def _compute_in_python(site: Site) -> Rewrite | Refusal | None:

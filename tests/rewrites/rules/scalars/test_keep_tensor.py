@@ -631,3 +631,21 @@ def test_what_is_converted_may_be_a_number(hint):
     source = f"{HEAD}def f(x, t{hint}):\n    n = int(t)\n    return x * n\n"
     outcome = rewritten(source, X, torch.tensor(3))
     assert outcome.assumes == ([] if hint else ["`t` is a tensor in each call"])
+
+
+@pytest.mark.parametrize(
+    ("number", "after"),
+    [
+        ("bool((x > 0).all())", "(x > 0).all()"),
+        ("bool(x.sum())", "x.sum() != 0"),
+        ("bool(x.mean() > 1)", "x.mean() > 1"),
+    ],
+)
+def test_a_returned_truth_value_stays_a_tensor(number, after):
+    fixed = rewritten(f"{HEAD}def f(x):\n    return x * 2, {number}\n", X)
+    assert f"return x * 2, {after}\n" in fixed.source
+    assert fixed.applicability == [Applicability.UNSAFE]
+    assert fixed.after.default.ok and fixed.after.fullgraph.ok
+    before, now = imported(fixed.original), imported(fixed.source)
+    for x in (X, X - 2, X * 0, X.abs() * 9):
+        assert before.f(x)[1] == bool(now.f(x)[1])

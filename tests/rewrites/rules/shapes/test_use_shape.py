@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
 pytestmark = pytest.mark.compiles
@@ -154,3 +155,41 @@ def test_numbers_that_are_not_of_the_shape_alone():
         source, "torch.tensor([2, 0.5]).tolist()", CATEGORY, X, rule="FG222"
     )
     assert not text and refusals == ["what the tensor is made of is not all integers"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "after"),
+    [
+        ("torch.stack([torch.tensor(s) for s in sizes]).max(0)[0]", "max(column)"),
+        ("torch.stack([torch.tensor(s) for s in sizes]).min(dim=0).values", "min(column)"),
+        ("torch.tensor(sizes).amax(0)", "max(column)"),
+    ],
+)
+def test_largest_sizes_of_a_list_of_images(rows, after):
+    images = [torch.randn(3, 4, 5), torch.randn(3, 6, 2)]
+    source = (
+        f"{HEAD}def f(images):\n    sizes = [list(one.shape) for one in images]\n"
+        f"    size = {rows}.tolist()\n"
+        "    batch = images[0].new_zeros([len(images)] + size)\n"
+        "    return batch + images[0].sum()\n"
+    )
+    fixed = rewritten(source, images)
+    assert f"    size = [{after} for column in zip(*sizes)]\n" in fixed.source
+    assert fixed.applicability == [Applicability.SAFE]
+    fixed.check(([torch.randn(3, 5, 5), torch.randn(2, 7, 9)],))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "torch.tensor([[0.5, 1.0], [2.0, 3.0]]).amax(0)",
+        "torch.stack([one.long().sum(0) for one in images]).amax(0)",
+        "torch.tensor([list(one.shape) for one in images]).amax(1)",
+    ],
+)
+def test_columns_that_are_no_sizes(rows):
+    call = f"{rows}.tolist()"
+    source = f"{HEAD}def f(images):\n    return images[0] * {call}[0]\n"
+    images = [torch.randn(3, 4, 5), torch.randn(3, 4, 5)]
+    text, _, _ = offered(source, call, CATEGORY, images, rule="FG222")
+    assert not text
