@@ -16,9 +16,10 @@ After:
     y = y * (scale + 1e-6)
     self.stats["sum"] = x.sum().detach()
 
-A number carries no gradient, so a floating-point tensor is detached; its dtype is converted where
-a number would have given another one. Lists of numbers (`.tolist()`) become tuples of tensors, and
-a place in a tensor stays a tensor too:
+A number carries no gradient, so a floating-point tensor is detached; its dtype is converted where a
+number would have given another one, and to float64 where an attribute of `self` accumulates the
+number, as in `self.mean = 0.9 * self.mean + 0.1 * x.mean().detach().double()`. Lists of numbers
+(`.tolist()`) become tuples of tensors, and a place in a tensor stays a tensor too:
 
 Before:
 
@@ -131,18 +132,16 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     kind = scalar_type_of(dtype)
     if kind is None:
         return Refusal("the number is complex")
-    uses = Uses(site, may_decide=True)
     number = Number(kind, dtype, is_new_tensor(site, found.tensor))
     try:
         if found.method == "tolist" and seen.dims != {0}:
             if len(seen.dims) != 1:
                 return Refusal("the list is nested as often as the tensor has dimensions")
             (depth,) = seen.dims
+            uses = Uses(site, may_decide=True)
             propagate_to_list(uses, found.node, _detach(found.tensor, number), number, depth)
         else:
-            scalar = seen.shapes == {()}
-            number = _write_tensor(uses, found, number, scalar)
-            uses.propagate(found.node, number)
+            uses = _write_tensor(site, found, number, is_scalar=seen.shapes == {()})
     except NotApplicable as why:
         return Refusal(str(why))
     if uses.decides and not uses.selects:  # then FG301 and FG305 edit the branch with the number
@@ -263,31 +262,41 @@ def _tensor_indices(site: Site) -> Iterator[cst.BaseExpression]:
                 yield from (bound for bound in (part.lower, part.upper) if bound is not None)
 
 
-def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -> Number:
-    """Replace `found`, such as `x.item()`, by its tensor, as a 0-d tensor.
+def _write_tensor(
+    site: Site, found: ScalarRead, number: Number, *, is_scalar: bool, is_double: bool = False
+) -> Uses:
+    """Replace `found`, such as `x.item()`, by its tensor, as a 0-d tensor, and edit its uses.
 
-    `number` describes the number that `found` returned, `scalar` says whether the tensor is 0-d
-    already. Returns `number` updated for the new expression.
+    `number` describes the number that `found` returned, `is_scalar` says whether the tensor is 0-d
+    already. The new tensor is of float64 if `is_double`, or if an attribute of `self` accumulates
+    it. Raises NotApplicable.
     """
+    uses = Uses(site, may_decide=True)
     new, floating = found.tensor, number.dtype.is_floating_point
-    if not scalar:
+    if not is_scalar:
         new = build_expression("{tensor}.reshape(())", tensor=new)
     if found.method == "int" and floating:
         new = build_expression("{new}.trunc()", new=new)
         uses.assume(FINITE)
-    if found.method in ("int", "float", "bool") and _may_be_number(uses.site, found.tensor):
+    if found.method in ("int", "float", "bool") and _may_be_number(site, found.tensor):
         uses.assume(f"`{uses.document.code(found.tensor)}` is a tensor in each call")
-    learns = not has_no_gradient(uses.site, found.tensor)
+    learns, now = not has_no_gradient(site, found.tensor), number
     if found.method == "bool":
         learns = False
         new = new if number.dtype is torch.bool else build_expression("{new} != 0", new=new)
-        number = replace(number, dtype=torch.bool)
+        now = replace(number, dtype=torch.bool)
     uses.write(found.node, _detach(new, number) if learns else new)
-    if found.method == "float" and not floating:
-        number = uses.cast(found.node, number, torch.float32)
+    if is_double:
+        now = uses.cast(found.node, number, torch.float64)
+    elif found.method == "float" and not floating:
+        now = uses.cast(found.node, number, torch.float32)
     kinds = {"int": int, "float": float, "bool": bool}
     kind = kinds.get(found.method, number.kind)
-    return replace(number, kind=kind, owns_memory=number.owns_memory or (kind is int and floating))
+    now = replace(now, kind=kind, owns_memory=now.owns_memory or (kind is int and floating))
+    uses.propagate(found.node, now)
+    if uses.accumulates and kind is float and now.dtype is not torch.float64:
+        return _write_tensor(site, found, number, is_scalar=is_scalar, is_double=True)
+    return uses
 
 
 def _may_be_number(site: Site, node: cst.BaseExpression) -> bool:

@@ -48,6 +48,8 @@ class UseEdits(Edits):
         """Whether a branch depends on the number, and now on the tensor."""
         self.selects = False
         """Whether the number was an index or a bound of a slice."""
+        self.accumulates = False
+        """Whether an attribute of `self` holds what is computed from the number."""
         self.numbers = False
         """Whether code that is not edited may get a tensor in place of a number."""
 

@@ -8,7 +8,7 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.analysis import NotApplicable
+from fullgraph.rewrites.analysis import NotApplicable, find_state_uses
 from fullgraph.rewrites.transforms.scalars import calls, containers, indices
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED
 from fullgraph.rewrites.transforms.scalars.scalar import LOOPS, Number, arithmetic_result
@@ -136,9 +136,9 @@ class Uses(UseEdits):
                     self.propagate_to_name(name, replace(number, owns_memory=True))
                 case cst.Subscript(value=base) as subscript if self.is_tensor(base):
                     self._propagate_to_element(subscript, node, number)
-                case cst.Attribute() | cst.Subscript():
+                case cst.Attribute() | cst.Subscript() as target:
                     self.clone_if_shared(node, number)
-                    self.assume_reader_accepts_tensor(KEPT)
+                    self._keep(target, number)
                 case _:
                     raise NotApplicable("it is taken apart")
 
@@ -168,7 +168,7 @@ class Uses(UseEdits):
                 raise NotApplicable("it is added to in place")
             self.promote_with(node, number, seen)
         elif kind is None and value is node and not isinstance(other, cst.Name):
-            self.assume_reader_accepts_tensor(KEPT)
+            self._keep(target, replace(number, is_computed=True))
         elif kind is None or not isinstance(parent.operator, _AUGMENTED):
             raise NotApplicable(f"it is not known what `{self.document.code(other)}` is")
         elif isinstance(target, cst.Name):
@@ -183,7 +183,27 @@ class Uses(UseEdits):
                 raise NotApplicable("in place its dtype cannot change")
             self.propagate_to_name(target, new)
         elif not (isinstance(target, cst.Subscript) and self.is_tensor(target.value)):
-            self.assume_reader_accepts_tensor(KEPT)
+            self._keep(target, replace(number, is_computed=True))
+
+    def _keep(self, target: cst.BaseExpression, number: Number) -> None:
+        """Note that `target`, an attribute or an item, holds the tensor, or what it was added to.
+
+        A number of Python is of float64, so an attribute of `self` that accumulates numbers needs a
+        tensor of float64, unless that would promote tensors without dimensions that it meets.
+        """
+        self.assume_reader_accepts_tensor(KEPT)
+        state = find_state_uses(self.document, target)
+        if not number.is_computed or state is None or not state.name.startswith("self."):
+            return
+        beside = [self.document.parent(one) for one in state.reads]
+        others = [
+            part
+            for one in beside
+            if isinstance(one, cst.BinaryOperation)
+            for part in (one.left, one.right)
+        ]
+        seen = [one for part in others if (one := self.observed(part)) is not None]
+        self.accumulates |= not any(one.is_tensor and () in one.shapes for one in seen)
 
     def _propagate_to_return(
         self, parent: cst.Return, node: cst.BaseExpression, number: Number

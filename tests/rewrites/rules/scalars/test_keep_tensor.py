@@ -386,8 +386,48 @@ def test_the_sum_of_an_attribute_is_unsafe():
         "    def forward(self, x):\n        self.total += x.sum().item()\n        return x * 2\n"
     )
     outcome = rewritten(source, X)
-    assert "self.total += x.sum().detach()\n" in outcome.source
+    assert "self.total += x.sum().detach().double()\n" in outcome.source
     assert outcome.applicability == [Applicability.UNSAFE]
+
+
+STATISTICS = (
+    f"{HEAD}class Model(torch.nn.Module):\n"
+    "    def __init__(self):\n        super().__init__()\n"
+    "        self.mean, self.var, self.count = 0.0, 1.0, 0\n\n"
+    "    def forward(self, rewards):\n"
+    "        n = rewards.numel()\n        total = self.count + n\n"
+    "        delta = rewards.mean().item() - self.mean\n"
+    "        self.mean += delta * n / total\n"
+    "        self.var = (self.var * self.count + rewards.var().item() * n) / total\n"
+    "        self.count = total\n"
+    "        return (rewards - self.mean) / (self.var + 1e-8)\n"
+)
+
+
+def test_statistics_of_half_precision_are_kept_in_float64():
+    rewards = 3 * torch.randn(20_000, generator=torch.Generator().manual_seed(0)).half()
+    outcome = rewritten(STATISTICS, rewards)
+    after = STATISTICS
+    for read in ("rewards.mean()", "rewards.var()"):
+        after = after.replace(f"{read}.item()", f"{read}.detach().double()")
+    assert outcome.source == after, outcome.refusals
+    eager, edited = imported(STATISTICS).Model(), imported(outcome.source).Model()
+    compiled = torch.compile(edited, fullgraph=True, backend="eager")
+    for factor in (1, 2, 3):
+        expected = eager(factor * rewards)
+        actual = compiled(factor * rewards)
+        assert actual.dtype is torch.half and actual.isfinite().all()
+        torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(float(edited.var), eager.var)
+
+
+def test_statistics_that_meet_a_loss_keep_its_dtype():
+    loss = "return rewards.sum() * self.mean"
+    source = STATISTICS.replace("return (rewards - self.mean) / (self.var + 1e-8)", loss)
+    outcome = rewritten(source, X)
+    assert "delta = rewards.mean().detach() - self.mean\n" in outcome.source
+    assert "rewards.var().detach().double() * n" in outcome.source
+    assert imported(outcome.source).Model()(X).dtype is X.dtype
 
 
 def test_what_torch_says_of_a_conversion_is_no_output():
