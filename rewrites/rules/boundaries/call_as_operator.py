@@ -30,9 +30,12 @@ with
         size = torch.library.get_ctx().new_dynamic_size()
         return cost.new_empty((size,), dtype=torch.int64)
 
-Eager code and TorchScript run the function as before, with any arguments. The body of a method
-moves into the operator instead. In `forward` itself the statement with the cause is moved, with up
-to three that follow, so that tensors and numbers alone go in and come out.
+Eager code and TorchScript run the function as before, with any arguments. So does compiled code for
+what the operator cannot do, where its parameters do not tell: `and not cost.requires_grad` follows
+if the result is floating, `and isinstance(limit, float)` for a parameter without a type, and
+`and cost.dim() == 2` if the fake kernel relies on it. The body of a method that reads attributes of
+`self` moves into the operator instead. In `forward` itself the statement with the cause is moved,
+with up to three that follow, so that tensors and numbers alone go in and come out.
 
 The source of what is returned decides the device and the dtype: `torch.tensor(...)` and
 `torch.from_numpy(...)` are on the CPU, whatever the arguments are. Runs on inputs of other sizes
@@ -40,9 +43,9 @@ tell apart arguments that were equally large. Where neither can tell, an assumpt
 chosen. The fake kernel is compared with the operator on all inputs.
 
 Always unsafe: the shapes are those of the inputs that were seen, no gradient flows through the
-operator, and it must read nothing but its arguments. A backward through it raises; `.detach()` is
-written where the code ends the gradient as well. Where an argument may be None and never was,
-compiled code calls the operator only for other values.
+operator, and it must read nothing but its arguments. Where a body moved, a backward through it
+raises; `.detach()` is written where the code ends the gradient as well. Where an argument may be
+None and never was, compiled code calls the operator only for other values.
 
 Refuses: helpers that change what they are given, that need more of `self` than tensors and numbers,
 through which a gradient flows, that return anything but tensors and ints, that neither take nor

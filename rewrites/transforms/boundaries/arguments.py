@@ -26,7 +26,7 @@ _WITHOUT_GRADIENT = word_set(
 )
 """Attributes of a tensor through which no gradient flows."""
 _NONE, _OR_NONE = m.Name("None"), " | None"
-_NO_GRAD = m.Call(func=m.Attribute(attr=m.Name("no_grad") | m.Name("inference_mode")))
+NO_GRAD = m.Attribute(attr=m.Name("no_grad") | m.Name("inference_mode"))
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,9 @@ def _ends_gradient(site: Site, use: cst.CSTNode) -> bool:
     if isinstance(above, cst.Attribute) and above.attr.value in _WITHOUT_GRADIENT:
         return True
     blocks = [one for one in document.ancestors(use) if isinstance(one, cst.With)]
-    return any(m.matches(item.item, _NO_GRAD) for block in blocks for item in block.items)
+    return any(
+        m.matches(item.item, m.Call(func=NO_GRAD)) for block in blocks for item in block.items
+    )
 
 
 def parameter_names(helper: cst.FunctionDef) -> list[cst.Name]:

@@ -56,6 +56,8 @@ class FakeKernel:
         self.unbacked: dict[str, Sizes] = {}
         """The unbacked ints by name, with their observed values."""
         self.assumes: list[str] = []
+        self.ranks: dict[str, int] = {}
+        """The numbers of dimensions that results rely on, by the names of tensors."""
         self._numbers: dict[str, OperatorResult] = {}
         for one in results:
             if not one.seen.is_tensor:
@@ -77,7 +79,14 @@ class FakeKernel:
             shape = f"{whole.name}.shape"
         if any(one not in self.unbacked for one in sizes):
             self.assumes.append(f"its result has the shape `{shape}` on all inputs")
-        return self._empty(result, shape, whole)
+        text = self._empty(result, shape, whole)
+        for one in self.arguments if dims and whole is None else ():
+            used = f"{one.name}." in text and (
+                _rank_of(one) == dims or f"{one.name}.shape[" in text
+            )
+            if used and (rank := _rank_of(one)) is not None:
+                self.ranks[one.name] = rank
+        return text
 
     def _empty(self, result: OperatorResult, shape: str, whole: OperatorArgument | None) -> str:
         """Return code for an empty tensor; `whole` is the argument whose shape it has, if any."""
@@ -238,10 +247,15 @@ def _is_single(values: Sizes) -> bool:
 
 def _sizes_of(argument: OperatorArgument) -> list[str] | None:
     """Return ["x.shape[0]", "x.shape[1]"] for a matrix `x`; None for anything else."""
+    rank = _rank_of(argument)
+    return None if rank is None else [f"{argument.name}.shape[{at}]" for at in range(rank)]
+
+
+def _rank_of(argument: OperatorArgument) -> int | None:
+    """Return the number of dimensions of a tensor; None if it varied, and for anything else."""
     if argument.seen is None or not argument.is_tensor or len(argument.seen.dims) != 1:
         return None
-    (dims,) = argument.seen.dims
-    return [f"{argument.name}.shape[{at}]" for at in range(dims)]
+    return min(argument.seen.dims)
 
 
 def _dtypes_of(argument: OperatorArgument) -> frozenset[str]:

@@ -20,6 +20,7 @@ from fullgraph.rewrites.transforms.boundaries.arguments import (
 )
 from fullgraph.rewrites.transforms.outline import (
     condition_needs_values,
+    find_class_scope,
     is_mangled,
     parameters_of,
 )
@@ -92,16 +93,22 @@ def call_of_function(
 ) -> str | None:
     """Return the code of a call of `helper` that works anywhere in its file: "assign(cost)".
 
-    Static methods are called on their class. None for other methods, and if a parameter without a
-    default is not among the `arguments`. Raises NotApplicable if that name may mean something else.
+    Methods are called on their class, with None for a `self` that they do not read. None if a
+    parameter without a default is not among the `arguments`, or the code of a method means
+    something else outside of its class. Raises NotApplicable if that name may do so.
     """
     name, owner = helper.name.value, document.class_around(helper)
     given = {one.code for one in arguments}
     listed, codes, skipped = helper.params, [], False
     if listed.posonly_params:
         return None
+    static = any(m.matches(one.decorator, _STATIC) for one in helper.decorators)
+    is_method = owner is not None and not static
     for one in (*listed.params, *listed.kwonly_params):
         code = one.name.value
+        if is_method and one is listed.params[0]:
+            codes.append("None")
+            continue
         if code not in given:
             if one.default is None:
                 return None
@@ -110,8 +117,9 @@ def call_of_function(
             by_name = skipped or one in listed.kwonly_params
             codes.append(f"{code}={code}" if by_name else code)
     if owner is not None:
-        static = [one for one in helper.decorators if m.matches(one.decorator, _STATIC)]
-        if not static or owner not in document.module.body:
+        if owner not in document.module.body:
+            return None
+        if is_method and (find_class_scope(document, [helper.body], ()) or not listed.params):
             return None
         if is_mangled(name):
             raise NotApplicable(f"`{name}` has another name outside of its class")

@@ -31,6 +31,7 @@ from fullgraph.rewrites.transforms.boundaries.arguments import (
     parameter_names,
     without_none,
 )
+from fullgraph.rewrites.transforms.boundaries.conditions import conditions_of
 from fullgraph.rewrites.transforms.boundaries.fake_kernel import FakeKernel
 from fullgraph.rewrites.transforms.boundaries.helper import call_of_function, uses_torchscript
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder
@@ -74,14 +75,16 @@ class OperatorEdit:
     """Whether a size of a result is unknown until run time."""
     as_compiled: dict[cst.CSTNode, Replacement] | None = None
     """The edit by which eager calls the operator; None if `replacements` do so."""
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """The numbers of dimensions that the fake kernel relies on, by the names of arguments."""
 
 
 def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     """Return the edit by which an operator does what `helper` does.
 
-    Compiled code calls an operator that calls `helper`, if that is a function with a name of its
-    own; else the body moves into an operator that `helper` calls. Raises NotApplicable if no
-    operator can do what the body does.
+    Compiled code calls an operator that calls `helper`, if that reads nothing of `self` and can be
+    called by its name; else the body moves into an operator that `helper` calls. Raises
+    NotApplicable if no operator can do what the body does.
     """
     document, name, block = site.document, helper.name.value, helper.body
     if not isinstance(block, cst.IndentedBlock):
@@ -112,7 +115,8 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     arguments, never_none = without_none(helper, _in_order_of_parameters(helper, arguments))
     line = cst.parse_statement(f"return {own}\n", config=document.module.config_for_parsing)
     edit, moved = define(arguments=arguments, body=[line]), define(arguments=arguments)
-    tests = [f"{name} is not None" for name in never_none]
+    floating = _has_floating(results)
+    tests = conditions_of(document, helper, arguments, never_none, edit.ranks, floating=floating)
     torch = document.imported_name("torch") or "torch"
     tracing = f"{torch}.compiler.is_dynamo_compiling()"  # false in kernels run while compiling
     scripting = (f"not {torch}.jit.is_scripting()",) if uses_torchscript(document) else ()
@@ -193,7 +197,7 @@ def operator_edit(
     block = cst.IndentedBlock(list(statements if body is None else body))
     block = replace_nodes(block, renamed) if renamed else block
     definition = cst.ensure_type(cst.parse_statement(head, config=config), cst.FunctionDef)
-    floating = any(is_floating_dtype(dtype) for one in results for dtype in one.seen.dtypes)
+    floating = _has_floating(results)
     given = ", ".join(
         f"{one.code}.detach()" if floating and one.is_floating and one.is_detached else one.code
         for one in ordered
@@ -204,12 +208,19 @@ def operator_edit(
     ]
     assumes = [f"`{operator}` reads nothing but tensors and numbers that it is given"]
     assumes += dict.fromkeys(kernel.assumes)
-    if floating:
+    unasked = (one.is_detached or "list[" in one.annotation for one in ordered)
+    if floating and (body is None or any(unasked)):  # else compiled code asks for `requires_grad`
         assumes.append("no gradient flows through it")
     if body is None and uses_torchscript(document):
         assumes.append("nobody saves a TorchScript program that calls it")
     edits = _insert_before(document, piece.function, definitions)
-    return OperatorEdit(edits, f"{operator}({given})", assumes, bool(kernel.unbacked))
+    call, dynamic = f"{operator}({given})", bool(kernel.unbacked)
+    return OperatorEdit(edits, call, assumes, dynamic, ranks=kernel.ranks)
+
+
+def _has_floating(results: Sequence[OperatorResult]) -> bool:
+    """Whether a gradient could flow through one of the results."""
+    return any(is_floating_dtype(dtype) for one in results for dtype in one.seen.dtypes)
 
 
 def _join_conditions(conditions: Sequence[str]) -> str:

@@ -103,8 +103,7 @@ def test_a_new_tensor_may_be_changed():
             "order = [max(range(3), key=row.__getitem__) for row in x.tolist()]\n"
             "        return torch.tensor(order)",
             '"{space}::best", mutates_args=())\ndef _best_op(x: torch.Tensor) -> torch.Tensor:\n'
-            "    order = [max(range(3), key=row.__getitem__) for row in x.tolist()]\n"
-            "    return torch.tensor(order)\n\n\n@_best_op.register_fake\ndef _best_fake(x):\n"
+            "    return Model.best(None, x)\n\n\n@_best_op.register_fake\ndef _best_fake(x):\n"
             "    return torch.empty((x.shape[0],), dtype=torch.int64)\n",
         ),
         (
@@ -248,7 +247,10 @@ def test_eager_code_runs_the_function_with_any_arguments():
         "def _ranks_op(x: torch.Tensor, scale: torch.Tensor, first: int, count: int)"
         " -> torch.Tensor:\n    return ranks(x, scale, first, count=count)\n"
     ) in outcome.source
-    test = "torch.compiler.is_dynamo_compiling() and scale is not None and count is not None"
+    test = (
+        "torch.compiler.is_dynamo_compiling() and not x.requires_grad and scale is not None "
+        "and not scale.requires_grad and isinstance(first, int) and isinstance(count, int)"
+    )
     assert test in " ".join(outcome.source.split())
     assert "        return _ranks_op(x, scale, first, count)\n" in outcome.source
     outcome.check((X * 5, scale), exact=True)
@@ -271,20 +273,69 @@ def test_an_operator_takes_no_none():
     new = rewritten(source, X, scale).source
     if "_ranks_op" in new:
         assert "def _ranks_op(x: torch.Tensor, scale: torch.Tensor)" in new
-        assert "torch.compiler.is_dynamo_compiling() and scale is not None" in new
+        assert "        and scale is not None\n        and not scale.requires_grad\n" in new
     result = torch.compile(imported(new).f, backend="aot_eager")(X, scale)
     assert torch.equal(result, imported(source).f(X, scale))
 
 
-def test_static_methods_and_unused_parameters_stay_in_eager():
+def test_methods_without_self_and_unused_parameters_stay_in_eager():
     body = "order = [max(range(3), key=row.__getitem__) for row in x.tolist()]\n"
     source = module(f"{body}        return torch.tensor(order)")
     static = source.replace("    def best(self, x)", "    @staticmethod\n    def best(x)")
-    assert "    return Model.best(x)\n" in rewritten(static, X).source
+    for method, call in ((static, "Model.best(x)"), (source, "Model.best(None, x)")):
+        new = rewritten(method, X).source
+        assert f"def _best_op(x: torch.Tensor) -> torch.Tensor:\n    return {call}\n" in new
+        test = "if torch.compiler.is_dynamo_compiling() and x.dim() == 2:"
+        assert f"        {test}\n            return _best_op(x)\n        order = [" in new
     function = f"{HEAD}def best(unused, x):\n    {body}    return torch.tensor(order)\n\n\n"
     call = CALLS.replace("best(x)", "best(0, x)")
-    for other in (source, f"{function.replace('        return', '    return')}{call}"):
-        assert "is_dynamo_compiling" not in rewritten(other, X).source
+    other = f"{function.replace('        return', '    return')}{call}"
+    assert "is_dynamo_compiling" not in rewritten(other, X).source
+
+
+MEDIANS = """
+def medians(x, weight: Optional[torch.Tensor] = None, fill: Union[float, str, None] = None):
+    rows = sorted(range(x.shape[0]), key=x.tolist().__getitem__)
+    found = x[torch.tensor(rows)]
+    if weight is not None:
+        found = found * weight.view(-1, *[1] * (x.dim() - 1))
+    return found + (x.mean() if fill == "mean" else fill or 0.0)
+"""
+
+
+def test_what_the_operator_cannot_do_stays_as_it_was():
+    call = "medians(x, weight, 2.0) * 3"
+    head = "from typing import Optional, Union\n\nimport torch\n\n"
+    model = (
+        "\n\nclass Model(torch.nn.Module):\n{}    def forward(self, x, weight):\n        return {}"
+    )
+    method = MEDIANS.replace("\n", "\n    ").replace("(x, weight", "(self, x, weight") + "\n"
+    of_function = f"{head}{MEDIANS}{model.format('', call)}\n"
+    of_method = f"{head}{model.format(method, f'self.{call}')}\n"
+    weight = torch.tensor([1.0, 3.0])
+    for text in (of_function, of_method):
+        outcome = rewritten(text, X, weight)
+        assert outcome.rules == ["FG904"], outcome.refusals
+        assert "no gradient flows through it" not in outcome.assumes
+        outcome.check((X * 5, weight), exact=True)
+        old, new = imported(text), imported(outcome.source)
+        for x, *others in (
+            (X.clone().requires_grad_(), weight, 2.0),
+            (X, weight.clone().requires_grad_(), 2.0),
+            (X, weight, "mean"),
+            (X, None, 2.0),
+            (torch.rand(2, 3, 4), weight, 2.0),
+        ):
+            functions = [getattr(one, "medians", None) or one.Model().medians for one in (old, new)]
+            functions.append(torch.compile(functions[1]))
+            results = []
+            for function in functions:
+                leaves = [one for one in (x, others[0]) if one is not None and one.requires_grad]
+                result = function(x, *others)
+                grads = torch.autograd.grad(result.sum(), leaves) if leaves else ()
+                results.append((result.detach(), *grads))
+            torch.testing.assert_close(results[1], results[0])
+            torch.testing.assert_close(results[2], results[0])
 
 
 ROWS = "    return torch.tensor([max(range(3), key=row.__getitem__) for row in {}.tolist()])\n"
@@ -340,8 +391,8 @@ def test_scripted_code_runs_the_function():
     source = rewritten(
         f"{HEAD}{function}SCRIPTED = torch.jit.is_scripting()\n\n\n{CALLS}", X
     ).source
-    test = "if not torch.jit.is_scripting() and torch.compiler.is_dynamo_compiling():"
-    assert f"    {test}\n        return _best_op(x)\n" in source
+    tests = "not torch.jit.is_scripting() and torch.compiler.is_dynamo_compiling() and x.dim() == 2"
+    assert f"if ( {tests} ): return _best_op(x) return torch" in " ".join(source.split())
 
 
 def test_many_conditions_are_indented_as_black_does():
@@ -350,9 +401,13 @@ def test_many_conditions_are_indented_as_black_does():
     body = f"rows = {', '.join(names)}\n        return torch.tensor([max(r) for r in x.tolist()])"
     source = module(body, "self.best(x, x, x, x).sum()")
     source = source.replace("def best(self, x", f"@staticmethod\n    def best(x, {parameters}")
-    tests = "".join(f"            and {name} is not None\n" for name in names)
+    tests = "".join(
+        f"            and {name} is not None\n            and not {name}.requires_grad\n"
+        for name in names
+    )
     condition = (
-        f"        if (\n            torch.compiler.is_dynamo_compiling()\n{tests}        ):\n"
+        "        if (\n            torch.compiler.is_dynamo_compiling()\n"
+        f"            and x.dim() == 2\n{tests}        ):\n"
     )
     assert condition in rewritten(source, X).source
 
