@@ -26,6 +26,8 @@ STATE_OF = "state of "
 RAISES = "raises "
 """In `Rewrite.exempts`, before what compiled code may raise in place of another exception."""
 _GRAPH_ASSERTION = "RuntimeError: Runtime assertion failed for expression"
+_OUT_OF_BOUNDS = re.compile(r"(?s)(IndexError: index )-?\d+( is out of bounds for dimension \d+).*")
+"""An error of indexing: which index, and the user code that TorchDynamo adds, are no difference."""
 _GRAD_FN = re.compile(r", (?:grad_fn=<\w*>|requires_grad=True)")
 _TITLES = {
     "raised": "exceptions",
@@ -156,6 +158,8 @@ def _check_attribute(
             if name == "raised" and before.crashed and str(b).startswith(_GRAPH_ASSERTION):
                 assumes[OTHER_MESSAGE] = None
                 continue
+            if name == "raised" and before.crashed:
+                a, b = (one and _OUT_OF_BOUNDS.sub(r"\1…\2", one) for one in (a, b))
             detail = _exception_difference(a, b) if name == "raised" else difference(a, b, title)
             if detail and name in _RESULTS and (moved := perturbed(case)):
                 detail = difference(

@@ -48,3 +48,12 @@ def test_an_edit_may_name_what_compiled_code_raises_instead() -> None:
 )
 def test_other_exceptions_are_other_behaviour(old: Behaviour, new: str) -> None:
     assert not check_exceptions(old, replace(old, raised=new))[0]
+
+
+def test_which_index_is_out_of_bounds_is_no_difference() -> None:
+    fault = "IndexError: index {} is out of bounds for dimension {} with size 0"
+    old = replace(REFUSED, raised=fault.format(0, 0))
+    new = fault.format(-1, 0) + "\n\nfrom user code:\n  line 3"
+    assert check_exceptions(old, replace(old, raised=new)) == (True, ())
+    assert not check_exceptions(old, replace(old, raised=fault.format(0, 1)))[0]
+    assert not check_exceptions(replace(old, crashed=False), replace(old, raised=new))[0]
