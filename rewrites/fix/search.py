@@ -238,14 +238,15 @@ def _next_offers(
 def _undo_without_gain(state: SearchState, start: EditedProgram) -> SearchState:
     """Undo the edits since `start`, last first, while they join no graphs.
 
-    Dynamo skips a function that breaks in a loop, whatever else is mended in it. Return the new
-    state, in which the undone edits have failed.
+    Dynamo skips a function that breaks in a loop, whatever else is mended in it in that mode.
+    Return the new state, in which the undone edits have failed.
     """
     while (parent := state.program.parent) is not None and state.program is not start:
         index = state.program.trial
         trial = state.trials[index]
         before, after = parent.explanation, state.program.explanation
-        lasting = [c for c in after.causes if cause_key(c) not in state.idle]
+        modes = {mode for offer in trial.offers for mode in offer.cause.modes}
+        lasting = [c for c in after.causes if cause_key(c) not in state.idle and modes & {*c.modes}]
         editable = {_function_of(c) for c in lasting if state.has_edit(c)}
         staying = {at: c for c in lasting if (at := _function_of(c)) not in editable}
         gains = before.default != after.default or before.fullgraph.ok or after.fullgraph.ok

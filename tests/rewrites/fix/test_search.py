@@ -26,7 +26,11 @@ WRONG = Proof(ProofState.FAILED, (Check("outputs", False, "other values"),))
 
 def cause(expression):
     return SimpleNamespace(
-        position=Position("f.py", 1), function="f", category="item", expression=expression
+        position=Position("f.py", 1),
+        function="f",
+        category="item",
+        expression=expression,
+        modes=("default", "fullgraph"),
     )
 
 
