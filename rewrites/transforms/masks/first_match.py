@@ -15,6 +15,7 @@ from fullgraph.rewrites.source import (
     replace_nodes,
     string_literal,
 )
+from fullgraph.rewrites.transforms.length_choice import Conditional, find_length_choice
 from fullgraph.rewrites.transforms.masks.nonzero import (
     NonzeroIndices,
     Question,
@@ -84,6 +85,9 @@ def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
     branches = False
     for one in counts:
         parent = site.document.parent(one.node)
+        outer = site.document.parents.get(parent)
+        if isinstance(outer, Conditional) and find_length_choice(site, outer) is not None:
+            raise NotApplicable("the last element of a slice is the one that its length chooses")
         if _is_tested(site, parent):
             branches = True
             continue

@@ -144,12 +144,12 @@ def test_an_assertion_under_a_condition_that_is_known():
 
 
 def test_the_second_of_several_as_schedulers_search_for_it():
-    body = "i = (x == 3).nonzero()\nk = 1 if len(i) > 1 else 0\nreturn x + i[k] - i[1, 0]"
+    body = "i = (x == 3).nonzero()\nk = 1 if len(i) > 1 else 0\nreturn x + i[k] - i[1, 0] * k"
     outcome = rewritten(_function(body), ROW)
     assert outcome.source == _function(
         "i = x == 3\nk = torch.where(i.sum() > 1, 1, 0)\n"
         "return x + (i.cumsum(-1) > k).int().argmax(0, keepdim=True) "
-        "- (i.cumsum(-1) > 1).int().argmax()"
+        "- (i.cumsum(-1) > 1).int().argmax() * k"
     )
     assert outcome.applicability[0] is Applicability.UNSAFE
     outcome.check((torch.tensor([3, 3, 0, 3, 1]),), exact=True)
