@@ -1,5 +1,5 @@
 # ruff: noqa
-"""Random numbers of Python and NumPy, and the clock: FG701, FG702 and FG711."""
+"""Random numbers of Python and NumPy, and the clock: FG701 to FG703 and FG711."""
 
 import random
 import time
@@ -34,6 +34,16 @@ class Mixup(nn.Module):
         return mixed
 
 
+class MaskedPatches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = 2
+
+    def forward(self, x):
+        kept = torch.from_numpy(np.random.permutation(len(x))[: self.kept])
+        return x[kept] * 2
+
+
 class Timed(nn.Module):
     def __init__(self):
         super().__init__()
@@ -47,5 +57,6 @@ class Timed(nn.Module):
 PROGRAMS = (
     Program("FG701", DropPath, inputs.pair),
     Program("FG702", Mixup, inputs.matrix),
+    Program("FG703", MaskedPatches, inputs.matrix),
     Program("FG711", Timed, inputs.matrix),
 )

@@ -3,6 +3,7 @@
 from fullgraph.rewrites.transforms.random.draws import (
     RandomDraw,
     draw_of,
+    drawn_indices,
     find_random_calls,
 )
 from fullgraph.rewrites.transforms.random.operator import (
@@ -15,5 +16,6 @@ __all__ = [
     "add_definitions",
     "define_draw_operator",
     "draw_of",
+    "drawn_indices",
     "find_random_calls",
 ]

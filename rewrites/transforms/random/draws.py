@@ -68,6 +68,36 @@ def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
     return RandomDraw(node, False, stream) if kind in ("int", "int64") else None
 
 
+def drawn_indices(site: Site, call: cst.Call) -> cst.BaseExpression | None:
+    """Return how many integers below a bound a call draws: `k` of `random.sample(range(n), k)`.
+
+    None for other calls.
+    """
+    name = site.document.qualified_name(call.func)
+    given = {
+        one.keyword.value if one.keyword else at: one.value for at, one in enumerate(call.args)
+    }
+    first = given.get(0)
+    if first is None or any(one.star for one in call.args):
+        return None
+    if name == "random.sample":
+        is_range = isinstance(first, cst.Call) and site.callee_name(first) == "range"
+        return given.get("k", given.get(1)) if is_range else None
+    if not _is_int(site, first):
+        return None
+    if name == "numpy.random.permutation":
+        return first
+    if name == "numpy.random.choice" and not {"p", 3} & set(given):
+        size = given.get("size", given.get(1))
+        return size if size is not None and _is_int(site, size) else None
+    return None
+
+
+def _is_int(site: Site, node: cst.BaseExpression) -> bool:
+    seen = site.observed(node)
+    return isinstance(node, cst.Integer) or (seen is not None and seen.types == ("int",))
+
+
 def find_random_calls(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
     """Return the calls inside a node that draw from Python's or NumPy's streams, in order.
 

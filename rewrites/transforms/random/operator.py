@@ -6,7 +6,7 @@ eager code, in the default mode, under `fullgraph=True` and under Inductor (seen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
@@ -18,7 +18,7 @@ from fullgraph.rewrites.transforms.outline import (
     operator_path,
     set_apart,
 )
-from fullgraph.rewrites.transforms.random.draws import RandomDraw, find_random_calls
+from fullgraph.rewrites.transforms.random.draws import find_random_calls
 
 _OPERATOR = """\
 @{torch}.library.custom_op("{space}::{path}", mutates_args=())
@@ -26,7 +26,7 @@ def {name}({parameters}) -> {torch}.Tensor:
     return {torch}.tensor({call}, dtype={torch}.{dtype})
 
 
-{name}.register_fake(lambda *args: {torch}.empty((), dtype={torch}.{dtype}))
+{name}.register_fake(lambda {fake}: {torch}.empty({shape}, dtype={torch}.{dtype}))
 """
 _DISTRIBUTIONS = dict.fromkeys(("rand", "random", "random_sample", "ranf"), "uniform")
 """Names of distributions that differ from those of the functions."""
@@ -34,39 +34,44 @@ Definitions = Sequence[cst.BaseStatement]
 
 
 def define_draw_operator(
-    site: Site, draw: RandomDraw, dtype: str
+    site: Site,
+    call: cst.Call,
+    dtype: str,
+    count: cst.BaseExpression | None = None,
+    tensors: Collection[cst.CSTNode] = (),
 ) -> tuple[cst.BaseExpression, Definitions]:
-    """Return a call that replaces `draw.call`, and the definitions of the operator it calls.
+    """Return a call that replaces `call`, and the definitions of the operator it calls.
 
     `_draw_lam(a)` replaces `np.random.beta(a, a)` in `lam = np.random.beta(a, a)`, and returns a
-    tensor of `dtype`. Raises NotApplicable if an argument is not an int or a float.
+    tensor of `dtype`: without dimensions, or of the size `count`, which is an argument of `call`.
+    `tensors` are the names that become tensors without dimensions. Raises NotApplicable if another
+    argument is not an int or a float.
     """
     document = site.document
     torch = document.imported_name("torch") or "torch"
-    operator_name = _operator_name(site, draw.call)
+    operator_name = _operator_name(site, call)
     path = operator_path(document, operator_name)
     if path is None:
         raise NotApplicable("an operator cannot be named after this file")
     arguments_by_name: dict[str, cst.BaseExpression] = {}
     edits: dict[cst.CSTNode, Replacement] = {}
     parameters = []
-    for read in _names_read(site, draw.call):
+    for read in _operands(site, call):
         seen = site.observed(read)
         kind = seen.types[0] if seen is not None and len(seen.types) == 1 else ""
+        is_tensor = read in tensors
         if kind not in ("int", "float"):
             raise NotApplicable(f"`{document.code(read)}` cannot be handed to an operator")
-        stem = dotted_name(read).rpartition(".")[2].strip("_")
-        known = next(
-            (n for n, node in arguments_by_name.items() if dotted_name(node) == dotted_name(read)),
-            None,
-        )
-        if known is None and stem in arguments_by_name:
+        known = next((n for n, node in arguments_by_name.items() if node.deep_equals(read)), "")
+        name = known or dotted_name(read).rpartition(".")[2].strip("_") or "n"
+        if not known and name in arguments_by_name:
             raise NotApplicable("two of its arguments have one name")
-        edits[read] = cst.Name(stem)
-        if known is None:
-            arguments_by_name[stem] = read
-            parameters.append(f"{stem}: {kind}")
-    body = replace_nodes(draw.call, edits) if edits else draw.call
+        edits[read] = cst.parse_expression(f"{kind}({name})" if is_tensor else name)
+        if not known:
+            arguments_by_name[name] = read
+            parameters.append(f"{name}: {torch}.Tensor" if is_tensor else f"{name}: {kind}")
+    body = replace_nodes(call, edits) if edits else call
+    size = replace_nodes(count, edits) if count is not None else None
     text = (_OPERATOR + KEPT_IN_ORDER).format(
         torch=torch,
         space=path[0],
@@ -75,6 +80,8 @@ def define_draw_operator(
         name=operator_name,
         parameters=", ".join(parameters),
         call=cst.Module([]).code_for_node(body),
+        fake="*args" if size is None else ", ".join(arguments_by_name) or "*args",
+        shape="()" if size is None else f"({cst.Module([]).code_for_node(size)},)",
     )
     operator, *marks = cst.parse_module(text, document.module.config_for_parsing).body
     definitions = [set_apart(operator), *marks]
@@ -127,30 +134,36 @@ def _subject_of(site: Site, call: cst.Call) -> str:
     return _DISTRIBUTIONS.get(name, name)
 
 
-def _names_read(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:
-    """Yield the names and attribute chains in the arguments of a call.
+def _operands(site: Site, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield the numbers that the arguments of a call are made of.
 
-    Raises NotApplicable if an argument is starred, or contains a call or a subscript.
+    Raises NotApplicable if an argument is starred, or contains a call or a subscript that gives
+    anything but an int.
     """
     for arg in call.args:
         if arg.star:
             raise NotApplicable("its arguments are not spelled out")
-        yield from _dotted_operands(arg.value)
+        yield from _operands_of(site, arg.value)
 
 
-def _dotted_operands(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
-    """Yield the names and attribute chains in an argument.
-
-    Raises NotApplicable if it contains a call or a subscript.
-    """
-    if isinstance(node, cst.Name | cst.Attribute) and dotted_name(node):
-        if dotted_name(node) not in ("None", "True", "False"):
+def _operands_of(site: Site, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield names, attribute chains, calls and subscripts of numbers; see `_operands`."""
+    match node:
+        case cst.Name() | cst.Attribute() if dotted_name(node):
+            if dotted_name(node) not in ("None", "True", "False"):
+                yield node
+        case cst.Call() if site.callee_name(node) == "range":
+            yield from _operands(site, node)
+        case cst.Call() | cst.Subscript():
+            seen = site.observed(node)
+            if seen is None or seen.types != ("int",):
+                raise NotApplicable("its arguments are more than numbers")
             yield node
-        return
-    if isinstance(node, cst.Call | cst.Lambda | cst.Subscript | cst.Await):
-        raise NotApplicable("its arguments are more than numbers")
-    for child in node.children:
-        yield from _dotted_operands(child)
+        case cst.Lambda() | cst.Await():
+            raise NotApplicable("its arguments are more than numbers")
+        case _:
+            for child in node.children:
+                yield from _operands_of(site, child)
 
 
 def _is_import(line: cst.SimpleStatementLine) -> bool:

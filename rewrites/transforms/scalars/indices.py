@@ -115,7 +115,7 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
     def is_tensor(bound: cst.BaseExpression) -> bool:
         return bound in uses.tensors or bound.deep_equals(node) or _is_0d(uses, bound)
 
-    if target is not None and length is None:
+    if target is not None and (length is None or length in uses.tensors):
         mask_slice_assignment(uses, target, is_tensor)
         return
     if lower is None or length is None or length in uses.tensors or uses.kind(length) is not int:

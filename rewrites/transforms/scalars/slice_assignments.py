@@ -13,6 +13,7 @@ from fullgraph.rewrites.transforms.scalars.slice_masks import (
     Cut,
     cuts_of,
     join_masks,
+    mask_of,
     without_bounds,
 )
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
@@ -25,8 +26,8 @@ def mask_slice_assignment(
 ) -> None:
     """Rewrite `x[i, n:] = 0` to `x[i].masked_fill_(torch.arange(x.shape[1]) >= n, 0)`.
 
-    `is_tensor` says of a bound whether it is, or becomes, a 0-d tensor. What is assigned must be a
-    number, or a slice with the same bounds, as in `x[i, :n] = y[i, :n]`. Raises NotApplicable.
+    `is_tensor` says of a bound whether it is, or becomes, a 0-d tensor. What is assigned must be
+    one number, or a slice with the same bounds, as in `x[i, :n] = y[i, :n]`. Raises NotApplicable.
     """
     target = uses.document.parent(subscript)
     assign = uses.document.parents.get(target)
@@ -35,9 +36,15 @@ def mask_slice_assignment(
     if len(assign.targets) != 1:
         raise NotApplicable("several targets are assigned at once")
     cuts = cuts_of(uses, subscript, is_tensor)
-    mask = join_masks([cut.mask() for cut in cuts])
+    has_one_bound = all(cut.is_prefix or cut.piece.upper is None for cut in cuts)
+    if has_one_bound:
+        mask = join_masks([cut.mask() for cut in cuts])
+    else:
+        mask = mask_of(uses, subscript, cuts)
     base = without_bounds(subscript, [cut.piece for cut in cuts])
-    if uses.kind(assign.value) is not None:
+    seen = uses.observed(assign.value)
+    is_scalar = seen is not None and seen.is_tensor and seen.shapes == {()}
+    if is_scalar or uses.kind(assign.value) is not None:
         plain = isinstance(assign.value, cst.BaseNumber)
         value = uses.document.code(assign.value) if plain else assign.value
         new = build_expression("{x}.masked_fill_({mask}, {value})", x=base, mask=mask, value=value)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import NotApplicable
-from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.source import build_expression, build_statement
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE
 from fullgraph.rewrites.transforms.scalars.signs import sign_of
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 NOT_NEGATIVE = "the bounds of the slice are not negative, for then they would count from the end"
+_NAMES = {1: ("positions",), 2: ("rows", "columns")}
+"""Names for the positions of the dimensions that are cut, by their number."""
 _FULL = cst.Slice(lower=None, upper=None)
 
 
@@ -88,6 +91,26 @@ def cuts_of(
     if not found:
         raise NotApplicable(SIZE)
     return found
+
+
+def mask_of(uses: UseEdits, subscript: cst.Subscript, cuts: Sequence[Cut]) -> cst.BaseExpression:
+    """Return the mask of what is in all slices; if one has two bounds, its name where possible."""
+    document, line = uses.document, uses.document.statement(subscript)
+    around = takewhile(lambda one: one is not line, document.ancestors(subscript))
+    is_free = not any(isinstance(one, cst.BaseComp | cst.Lambda) for one in around)
+    lines = uses.lines_before.setdefault(line, {subscript: []})
+    is_taken = subscript not in lines  # the names are those of another slice
+    if all(cut.is_prefix for cut in cuts) or len(cuts) not in _NAMES or not is_free or is_taken:
+        return join_masks([cut.mask() for cut in cuts])
+    stems = (*_NAMES[len(cuts)], "inside")
+    *names, inside = [document.unused_local(subscript, stem) for stem in stems]
+    masks = [cut.mask(cst.Name(name)) for cut, name in zip(cuts, names, strict=True)]
+    values = [*(cut.positions for cut in cuts), join_masks(masks)]
+    lines[subscript] = [
+        build_statement(f"{name} = {{value}}", value=value)
+        for name, value in zip([*names, inside], values, strict=True)
+    ]
+    return cst.Name(inside)
 
 
 def join_masks(masks: Sequence[cst.BaseExpression]) -> cst.BaseExpression:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 
 import libcst as cst
 import torch
 
 from fullgraph.rewrites.analysis import NotApplicable
-from fullgraph.rewrites.source import build_expression, build_statement
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.operators import (
     NEUTRAL,
     Operation,
@@ -22,7 +21,7 @@ from fullgraph.rewrites.transforms.scalars.slice_masks import (
     Cut,
     cuts_of,
     dimensions_before,
-    join_masks,
+    mask_of,
     without_bounds,
 )
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
@@ -30,8 +29,6 @@ from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 _REDUCTIONS = ("sum", "mean", "prod", "max", "amax", "min", "amin", "logsumexp")
 _SELECTS = ("max", "amax", "min", "amin")
 _SELECTED = "the slice is not empty, for otherwise the original raises"
-_NAMES = {1: ("positions",), 2: ("rows", "columns")}
-"""Names for the positions of the dimensions that are cut, by their number."""
 
 
 def mask_slice_reduction(
@@ -59,7 +56,7 @@ def mask_slice_reduction(
     if not places <= over:
         raise NotApplicable(SIZE)
     mask, whole = (
-        _mask_of(uses, subscript, cuts),
+        mask_of(uses, subscript, cuts),
         without_bounds(subscript, [c.piece for c in cuts]),
     )
     where = uses.document.imported_name("torch.where") or "torch.where"
@@ -115,26 +112,6 @@ def _call_on(made: Operation, tensor: cst.BaseExpression, name: str) -> cst.Call
         raise NotApplicable(SIZE)
     first, *others = made.call.args
     return made.call.with_changes(func=func, args=[first.with_changes(value=tensor), *others])
-
-
-def _mask_of(uses: UseEdits, subscript: cst.Subscript, cuts: Sequence[Cut]) -> cst.BaseExpression:
-    """Return the mask of what is in all slices; if one has two bounds, its name where possible."""
-    document, line = uses.document, uses.document.statement(subscript)
-    around = takewhile(lambda one: one is not line, document.ancestors(subscript))
-    is_free = not any(isinstance(one, cst.BaseComp | cst.Lambda) for one in around)
-    lines = uses.lines_before.setdefault(line, {subscript: []})
-    is_taken = subscript not in lines  # the names are those of another slice
-    if all(cut.is_prefix for cut in cuts) or len(cuts) not in _NAMES or not is_free or is_taken:
-        return join_masks([cut.mask() for cut in cuts])
-    stems = (*_NAMES[len(cuts)], "inside")
-    *names, inside = [document.unused_local(subscript, stem) for stem in stems]
-    masks = [cut.mask(cst.Name(name)) for cut, name in zip(cuts, names, strict=True)]
-    values = [*(cut.positions for cut in cuts), join_masks(masks)]
-    lines[subscript] = [
-        build_statement(f"{name} = {{value}}", value=value)
-        for name, value in zip([*names, inside], values, strict=True)
-    ]
-    return cst.Name(inside)
 
 
 def _count(

@@ -20,6 +20,7 @@ from fullgraph.rewrites.analysis import (
     infer,
     walk,
 )
+from fullgraph.rewrites.transforms.random import RandomDraw
 from fullgraph.rewrites.transforms.scalars.dtypes import have_same_dtype
 from fullgraph.rewrites.transforms.scalars.edits import Edits
 from fullgraph.rewrites.transforms.scalars.scalar import HALF, NARROW, Number, promoted_dtype
@@ -44,6 +45,8 @@ class UseEdits(Edits):
         """Slices that become the positions in them, with the subscripts that have them."""
         self.lines_before: dict[cst.CSTNode, dict[cst.Subscript, list[cst.BaseStatement]]] = {}
         """For each statement, lines to insert before it, by the slice that they are made for."""
+        self.draws: list[RandomDraw] = []
+        """Draws of random numbers with an argument that becomes a tensor."""
         self.decides = False
         """Whether a branch depends on the number, and now on the tensor."""
         self.selects = False

@@ -9,6 +9,7 @@ import libcst.matchers as m
 import torch
 
 from fullgraph.rewrites.analysis import NotApplicable, find_state_uses
+from fullgraph.rewrites.transforms.random import draw_of
 from fullgraph.rewrites.transforms.scalars import calls, containers, indices
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED
 from fullgraph.rewrites.transforms.scalars.scalar import LOOPS, Number, arithmetic_result
@@ -38,6 +39,10 @@ class Uses(UseEdits):
                 raise NotApplicable("it decides which branch is taken")
             case cst.Comparison() | cst.ComparisonTarget():
                 self._propagate_to_comparison(node, number)
+            case cst.Arg(star="") if (
+                draw := draw_of(self.site, self.document.parent(parent))
+            ) and not number.may_be_plain:
+                self.draws.append(draw)
             case cst.Arg(star=""):
                 calls.propagate_to_argument(self, parent, number)
             case cst.Assign():

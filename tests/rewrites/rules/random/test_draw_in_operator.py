@@ -164,3 +164,47 @@ def test_a_draw_in_a_lambda():
     outcome = rewritten(f"{HEAD}{_function(body)}", X)
     assert "scale = lambda y: y + _draw_gauss()\n" in outcome.source, outcome.refusals
     outcome.check()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "i = np.random.randint(0, x.shape[1] - 3)\nreturn x[:, i:i + 4]",
+            "i = _draw_i(x.shape[1])\nreturn x[:, i + torch.arange(4, device=x.device)]",
+        ),
+        (
+            "i = random.randint(0, 12)\nreturn x[:, i:i + 4]",
+            "i = _draw_i()\nreturn x[:, i + torch.arange(4, device=x.device)]",
+        ),
+        (
+            "i = int(random.random() * 12)\nreturn x[:, i] * 2",
+            "i = (_draw_uniform() * 12).trunc()\nreturn x[:, i.long()[None]].squeeze(1) * 2",
+        ),
+        (
+            "x = x.clone()\nt = np.random.randint(1, 4)\n"
+            "start = random.randint(0, x.shape[1] - t)\n"
+            "x[:, start : start + t] = x.mean()\nreturn x",
+            "x = x.clone()\nt = _draw_t()\nstart = _draw_start(x.shape[1], t)\n"
+            "positions = torch.arange(x.shape[1], device=x.device)\n"
+            "inside = (positions >= start) & (positions < start + t)\n"
+            "x.masked_fill_(inside, x.mean())\nreturn x",
+        ),
+    ],
+)
+def test_a_number_that_is_an_index_or_a_bound(before, after):
+    outcome = rewritten(f"{HEAD}{_function(before)}", torch.randn(2, 16))
+    assert outcome.source.endswith(f"\n\n\n{_function(after)}"), outcome.refusals
+    assert outcome.rules == ["FG702"]
+    outcome.check(exact=True)
+
+
+def test_a_draw_takes_the_number_that_another_drew():
+    body = (
+        "x = x.clone()\nt = int(np.random.uniform(0, 5))\nstart = random.randint(0, 16 - t)\n"
+        "x[:, start : start + t] = 0\nreturn x"
+    )
+    outcome = rewritten(f"{HEAD}{_function(body)}", torch.randn(2, 16))
+    assert "def _draw_start(t: torch.Tensor) -> torch.Tensor:\n" in outcome.source
+    assert "    return torch.tensor(random.randint(0, 16 - int(t)), " in outcome.source
+    outcome.check(exact=True)

@@ -544,15 +544,15 @@ FILLS = [
     ),
     (
         "n = i[2].item()\n    x[..., 1:n, :2] = i[0].item()\n    return x",
-        "n = i[2].clone()\n    x[..., :, :2].masked_fill_(((torch.arange(x.shape[-2], "
-        "device=x.device) >= 1) & (torch.arange(x.shape[-2], device=x.device) < n))[:, None], "
-        "i[0])\n    return x",
+        "n = i[2].clone()\n    positions = torch.arange(x.shape[-2], device=x.device)\n"
+        "    inside = ((positions >= 1) & (positions < n))[:, None]\n"
+        "    x[..., :, :2].masked_fill_(inside, i[0])\n    return x",
     ),
     (
         "n = i[2].item()\n    x[1:n, :2] = 7\n    return x",
-        "n = i[2].clone()\n    x[:, :2].masked_fill_(((torch.arange(x.shape[0], "
-        "device=x.device) >= 1) & (torch.arange(x.shape[0], device=x.device) < n))[:, None], 7)\n"
-        "    return x",
+        "n = i[2].clone()\n    positions = torch.arange(x.shape[0], device=x.device)\n"
+        "    inside = ((positions >= 1) & (positions < n))[:, None]\n"
+        "    x[:, :2].masked_fill_(inside, 7)\n    return x",
     ),
     (
         "y = torch.zeros(5, 7)\n    y[..., : i[4]] = x[:, : i[4]]\n    return y",
