@@ -89,6 +89,19 @@ def run_in_eager_only(document: Document, *statements: cst.BaseStatement) -> cst
     )
 
 
+def choose_when_compiling(
+    document: Document, compiled: cst.BaseStatement, statement: cst.SimpleStatementLine
+) -> cst.If:
+    """Return `if torch.compiler.is_compiling():` with `compiled`, and `else:` with `statement`."""
+    eager = statement.with_changes(leading_lines=())
+    return cst.If(
+        build_expression(compiling_condition(document)),
+        cst.IndentedBlock([compiled]),
+        cst.Else(cst.IndentedBlock([eager])),
+        leading_lines=statement.leading_lines,
+    )
+
+
 def compiled_part(new: Replacement, whole: bool = False) -> Replacement:
     """Return new code in which conditions have `True` for `torch.compiler.is_compiling()`.
 

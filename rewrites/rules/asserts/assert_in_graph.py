@@ -50,7 +50,7 @@ from fullgraph.rewrites.source import (
     build_statement,
     string_literal,
 )
-from fullgraph.rewrites.transforms.eager_only import compiling_condition
+from fullgraph.rewrites.transforms.eager_only import choose_when_compiling, compiling_condition
 from fullgraph.rewrites.transforms.outline import (
     TensorCheck,
     find_tensor_check,
@@ -101,13 +101,8 @@ def _rewrite_assertion(
             return None
         changed: dict[cst.CSTNode, cst.CSTNode] = {} if holds is test else {test: holds}
         return _assume_unused_exception({**edits, **changed}, kind, test, message)
-    inside = cst.IndentedBlock([line.with_changes(leading_lines=())])
-    new = cst.If(
-        build_expression(compiling_condition(check.site.document)),
-        cst.IndentedBlock([_assertion_line(holds, message)]),
-        cst.Else(inside),
-        leading_lines=line.leading_lines,
-    )
+    compiled = _assertion_line(holds, message)
+    new = choose_when_compiling(check.site.document, compiled, line)
     return _assume_unused_exception({**edits, line: new}, kind, test, message)
 
 

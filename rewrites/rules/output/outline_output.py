@@ -28,6 +28,16 @@ After:
         _report_h(h)
         return h.mul_(self.scale)
 
+A line that may be silent stays in eager code, where it costs less than the call of an operator:
+
+    if torch.compiler.is_compiling():
+        _report_forward(i, h.detach())
+    else:
+        logger.debug("layer %d: %s", i, tuple(h.shape))
+
+Lines that write in any case, such as `print`, and those under an `if`, call the operator in eager
+code as well.
+
 Without its effect, Inductor drops an operator that returns nothing as dead code. Even with it,
 Inductor of torch 2.13 may run two of them in another order if that saves memory.
 
@@ -59,10 +69,11 @@ from fullgraph.rewrites.transforms.outline import (
     OperatorKind,
     find_outlined_statement,
     is_output_statement,
+    may_be_silent,
     outline_statement,
 )
 
-REPORT = OperatorKind("report", is_output_statement, KEPT_IN_ORDER)
+REPORT = OperatorKind("report", is_output_statement, KEPT_IN_ORDER, may_be_silent)
 WHY = "As an operator it runs when its turn comes and writes what it wrote."
 
 

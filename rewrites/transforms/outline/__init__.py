@@ -19,6 +19,7 @@ from fullgraph.rewrites.transforms.outline.output_calls import (
     call_of,
     is_check_statement,
     is_output_statement,
+    may_be_silent,
 )
 from fullgraph.rewrites.transforms.outline.parameter_types import (
     observation_of,
@@ -56,6 +57,7 @@ __all__ = [
     "is_exception_caught",
     "is_mangled",
     "is_output_statement",
+    "may_be_silent",
     "observation_of",
     "operator_path",
     "outline_statement",

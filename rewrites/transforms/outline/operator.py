@@ -52,6 +52,8 @@ class OperatorKind:
     """Whether a statement becomes such an operator."""
     mark: str
     """The code that keeps a call from being dropped."""
+    stays_in_eager: StatementPredicate = lambda site, statement: False
+    """Whether eager code keeps a statement, for which an operator would cost more."""
 
     def name_operator(
         self, document: Document, statement: Statement, alike: Collection[Statement]

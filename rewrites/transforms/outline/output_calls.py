@@ -20,6 +20,8 @@ _NAMES = re.compile(
     r"|(absl\.logging|loguru\._logger\.Logger|loguru\.logger)"
     r"\.(debug|info|warning|error|critical|success|trace)"
 )
+_WRITES = re.compile(r"print|write|flush")
+"""Calls that write whatever the level or the filter is."""
 _LEVELS = re.compile(
     r"(debug|info|warn|warning|warning_once|info_once|error|critical|exception|log)"
 )
@@ -57,6 +59,19 @@ def is_output_statement(
     Lines for which `also` returns True are accepted, too.
     """
     return _all_do(statement, lambda one: _is_output_line(site, one) or also(one))
+
+
+def may_be_silent(site: Site, statement: cst.CSTNode) -> bool:
+    """Whether a statement is a call that logs or warns, outside of an `if`.
+
+    Where that is switched off, the call costs less than that of an operator.
+    """
+    block = site.document.parents.get(statement)
+    call = call_of(statement)
+    if call is None or isinstance(site.document.parents.get(block or statement), cst.If):
+        return False
+    name = site.callee_name(call) or dotted_name(call.func)
+    return not _WRITES.search(name.rpartition(".")[2])
 
 
 def is_check_statement(site: Site, statement: cst.CSTNode) -> bool:

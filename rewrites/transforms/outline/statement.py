@@ -11,6 +11,7 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import Site, find_definitions, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
+from fullgraph.rewrites.transforms.eager_only import choose_when_compiling
 from fullgraph.rewrites.transforms.outline.differences import (
     changes_object_before,
     detach,
@@ -91,7 +92,9 @@ def outline_statement(
     alike = {
         _widen_to_ifs(site, chain_head(document, one), kind.accepts)
         for one in document.ranges
-        if isinstance(one, cst.SimpleStatementLine | cst.If) and kind.accepts(site, one)
+        if isinstance(one, cst.SimpleStatementLine | cst.If)
+        and kind.accepts(site, one)
+        and not _is_kept_in_eager(document, one)
     }
     name = kind.name_operator(document, statement, alike)
     detached = detachable(site, moved, parameters)
@@ -100,12 +103,15 @@ def outline_statement(
     )
     call = cst.parse_statement(f"{name}({arguments})", config=document.module.config_for_parsing)
     assert isinstance(call, cst.SimpleStatementLine)
-    call = call.with_changes(leading_lines=moved[0].leading_lines)
+    if isinstance(statement, cst.SimpleStatementLine) and kind.stays_in_eager(site, statement):
+        new: Statement = choose_when_compiling(document, call, statement)
+    else:
+        new = call.with_changes(leading_lines=moved[0].leading_lines)
     body = [replace_nodes(one, parameters.renamed) for one in moved]
     signature = ", ".join(f"{one.name}: {one.form.annotation}" for one in parameters.parameters)
     return Rewrite(
         _insert_definitions(
-            document, moved, call, define_operator(document, kind, name, signature, body)
+            document, moved, new, define_operator(document, kind, name, signature, body)
         ),
         why,
         Applicability.UNSAFE if assumes else Applicability.SAFE,
@@ -182,6 +188,14 @@ def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None
     return chain_head(document, around) if isinstance(around, cst.If) else None
 
 
+def _is_kept_in_eager(document: Document, statement: Statement) -> bool:
+    """Whether a statement follows `if torch.compiler.is_compiling(): … else:`."""
+    block = document.parent(statement)
+    other = document.parent(block) if isinstance(block, cst.IndentedBlock) else None
+    test = m.Call(func=m.Attribute(attr=m.Name("is_compiling")))
+    return isinstance(other, cst.Else) and m.matches(document.parent(other), m.If(test=test))
+
+
 def _needs_tensor_values(site: Site, statement: cst.If) -> bool:
     """Whether a condition of an `if` chain needs the values of a tensor."""
     return any(condition_needs_values(site, test) for test in _conditions_of(statement))
@@ -216,7 +230,7 @@ def _conditions_of(statement: cst.CSTNode) -> list[cst.BaseExpression]:
 def _insert_definitions(
     document: Document,
     moved: Sequence[Statement],
-    call: cst.SimpleStatementLine,
+    call: Statement,
     definitions: list[cst.BaseStatement],
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that replace the statements `moved` by `call` and insert `definitions`.

@@ -1,5 +1,7 @@
 import contextlib
 import io
+import logging
+import re
 import warnings
 
 import pytest
@@ -91,6 +93,55 @@ def test_same_text(before, operator):
         assert expected == written(torch.compile(imported(outcome.source).f, backend=backend))
 
 
+SECTIONS = """from contextlib import contextmanager
+
+
+@contextmanager
+def section(name):
+    logger.debug("enter %s", name)
+    yield
+    logger.debug("leave %s", name)
+
+
+class Model(torch.nn.Module):
+    debug = True
+
+    def forward(self, x):
+        with section("body"):
+            x = x * 2
+        for i in range(3):
+            x = x + i
+            logger.info("layer %d: %s", i, tuple(x.shape))
+        if self.debug:
+            logger.warning("%s", x)
+        print(x.shape, x.sum())
+        return x
+"""
+
+
+def test_eager_code_keeps_what_may_be_silent():
+    outcome = rewritten(HEAD + SECTIONS, X)
+    assert set(outcome.rules) == {"FG112"}, outcome.refusals
+    assert set(outcome.applicability) == {Applicability.SAFE}
+    for kept in (
+        "    if torch.compiler.is_compiling():\n        NAME(name)\n"
+        '    else:\n        logger.debug("enter %s", name)\n    yield\n',
+        "            if torch.compiler.is_compiling():\n"
+        "                NAME(i, x.detach())\n            else:\n"
+        '                logger.info("layer %d: %s", i, tuple(x.shape))\n',
+        "        if self.debug:\n            NAME(x)\n        NAME(x)\n        return",
+    ):
+        assert kept in re.sub(r"\b_report_\w+(?=\(.*\)\n)", "NAME", outcome.source)
+    outcome.check((X + 9,), exact=True)
+    logging.getLogger("rewritten").setLevel("DEBUG")
+    expected = written(imported(outcome.original).Model())
+    assert expected == written(imported(outcome.source).Model())
+    assert expected[0].count("leave body") == 2
+    for backend in ("eager", "inductor"):
+        assert expected == written(torch.compile(imported(outcome.source).Model(), backend=backend))
+    logging.getLogger("rewritten").setLevel("NOTSET")
+
+
 def test_order_is_kept_also_when_something_raises():
     source = (
         f"{HEAD}def f(x):\n"
@@ -134,8 +185,6 @@ def test_equal_calls_are_kept():
 
 def written(function):
     """What is printed, logged and warned of in two calls, and how the second ends."""
-    import logging
-
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     root = logging.getLogger()
