@@ -19,7 +19,6 @@ from fullgraph.rewrites.analysis.finiteness import (
     NeutralValue,
     find_hazards,
     has_nan_free_gradient,
-    has_no_gradient,
     is_away_from_zero,
 )
 from fullgraph.rewrites.analysis.flags import follow_or_assume, skipping_flag
@@ -39,6 +38,7 @@ from fullgraph.rewrites.analysis.flow import (
     statements_after,
     walk,
 )
+from fullgraph.rewrites.analysis.gradients import has_no_gradient
 from fullgraph.rewrites.analysis.inferred import infer, infer_variable, is_tensor
 from fullgraph.rewrites.analysis.int_or_tensor import may_be_int
 from fullgraph.rewrites.analysis.operation import Operation, operation_of

@@ -5,30 +5,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.changes import may_change
 from fullgraph.rewrites.analysis.classes import (
-    buffer_value,
     called_function,
     class_of,
-    classes_around,
     default_value,
     method_of_class,
 )
 from fullgraph.rewrites.analysis.definitions import assigned_values
-from fullgraph.rewrites.analysis.flow import names_bound, names_mutated, walk
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.gradients import has_no_gradient
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.operation import Operation, operation_of
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import INDEXING, PURE_CALLS, RAISING, word_set
-from fullgraph.rewrites.source import dotted_name
 
 _DIVISIONS = word_set("div floor_divide fmod remainder")
 _AT_ONE = word_set(
@@ -67,19 +63,6 @@ _LINEAR = word_set(
     """
 )
 """Operators that keep finite values finite and gradients bounded."""
-
-
-_WITHOUT_GRADIENT = word_set(
-    """
-    all any arange argmax argmin argsort detach empty empty_like eq eye from_numpy full_like ge gt
-    isfinite isinf isnan le linspace logical_and logical_not logical_or logical_xor logspace lt ne
-    new new_empty new_full new_ones new_tensor new_zeros ones ones_like rand rand_like randint
-    randint_like randn randn_like randperm tensor zeros zeros_like
-    """
-)
-"""Operators whose results require no gradient, whatever their operands do."""
-_OLD = re.compile(r"torch\.\w*Tensor")
-"""Constructors such as `torch.FloatTensor`."""
 _DTYPE_LIMITS = ("torch.finfo", "torch.iinfo")
 
 
@@ -204,95 +187,6 @@ def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
         neutral = NeutralValue.ONE if name in _AT_ONE else NeutralValue.ZERO
         operand = operands[0] if operands else node
         yield Hazard(node, operand, None if name in _NOWHERE else neutral)
-
-
-def has_no_gradient(site: Site, node: cst.BaseExpression, depth: int = 6) -> bool:
-    """Return whether the source shows that no gradient flows through an expression.
-
-    It is computed from buffers, comparisons, new tensors or `x.detach()` alone, or under
-    `torch.no_grad()`. At most `depth` expressions and definitions are followed.
-    """
-    if depth == 0 or node not in site.document.parents:
-        return False
-    if _is_without_gradients(site, node):
-        return True
-    match node:
-        case cst.Integer() | cst.Float():
-            return True
-        case cst.Attribute() if _is_constant_buffer(site, node):
-            return True
-        case cst.Attribute(attr=cst.Name("data")):
-            return True
-        case cst.Subscript(value=table):
-            return has_no_gradient(site, table, depth - 1)
-        case cst.Name():
-            values = assigned_values(site.document, node)
-            constant = bool(values) and all(
-                value is not None and has_no_gradient(site, value, depth - 1) for value in values
-            )
-            return constant and not _may_have_changed(site, node)
-    keywords = [arg.keyword.value for arg in getattr(node, "args", ()) if arg.keyword is not None]
-    if isinstance(node, cst.Call) and "requires_grad" not in keywords:
-        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-        if {torch_name(site, node), method} & _WITHOUT_GRADIENT:
-            return True
-        if _OLD.fullmatch(site.callee_name(node)):
-            return True
-    made = operation_of(site, node)
-    if made is None or not made.operands or "requires_grad" in keywords:
-        return False
-    if made.name in _WITHOUT_GRADIENT:
-        return True
-    operands = (*made.operands, *made.keywords.values())
-    return all(
-        has_no_gradient(site, one, depth - 1) or is_tensor(site, one) is False for one in operands
-    )
-
-
-def _may_have_changed(site: Site, name: cst.Name) -> bool:
-    """Return whether a tensor may have been changed in place, or asked for a gradient, before."""
-    document, function = site.document, site.document.function(name)
-    loops = [one for one in document.ancestors(name) if isinstance(one, cst.For | cst.While)]
-    before = [
-        one
-        for one in (walk(function.body) if function is not None else ())
-        if isinstance(one, cst.BaseSmallStatement | cst.For)
-        and (
-            document.position(one).line < document.position(name).line
-            or any(loop in document.ancestors(one) for loop in loops)
-        )
-    ]
-    asks = f"{name.value}.requires_grad" in names_bound(*before)
-    return asks or may_change(site, [name.value], before)
-
-
-def _is_constant_buffer(site: Site, node: cst.Attribute) -> bool:
-    """Return whether a class registers the buffer `node` (`self.x`), and only that."""
-    if buffer_value(site, node) is None:
-        return False
-    owners = classes_around(site, node)
-    inside = [one for owner in owners for one in walk(owner)]
-    lines = [one for one in inside if isinstance(one, cst.BaseSmallStatement)]
-    written = {*names_bound(*lines), *names_mutated(*lines)}
-    return dotted_name(node) not in written
-
-
-def _is_without_gradients(site: Site, node: cst.CSTNode) -> bool:
-    """Return whether code runs under `torch.no_grad()` or `torch.inference_mode()`."""
-    for outer in site.document.ancestors(node):
-        match outer:
-            case cst.With(items=[cst.WithItem(item=cst.Call() as call)]):
-                name = site.callee_name(call)
-                if name in ("torch.no_grad", "torch.inference_mode") and not call.args:
-                    return True
-                if name.endswith("grad") or name.endswith("grad_enabled"):
-                    return False
-            case cst.FunctionDef(decorators=decorators):
-                names = [site.document.code(one.decorator) for one in decorators]
-                return any(one in ("torch.no_grad()", "torch.inference_mode()") for one in names)
-            case cst.Lambda():
-                return False
-    return False
 
 
 def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:

@@ -87,15 +87,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _requires_no_grad(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether a value is known to be a number or a tensor without `requires_grad`."""
     seen = site.observed(node)
-    if seen is not None and (
-        seen.is_number or (seen.is_tensor and not _can_require_grad(seen.dtypes))
-    ):
-        return True
-    return has_no_gradient(site, node)
-
-
-def _can_require_grad(dtypes: frozenset[str]) -> bool:
-    return any("float" in dtype or "complex" in dtype for dtype in dtypes)
+    return (seen is not None and seen.is_number) or has_no_gradient(site, node)
 
 
 def _replace_sized_constructors(

@@ -105,6 +105,21 @@ def test_a_line_that_wraps_a_constant_goes(made):
     outcome.check()
 
 
+def test_a_target_that_is_filled_is_not_detached():
+    source = (
+        f"{HEAD}def f(x, target):\n"
+        "    smooth = x.data.clone()\n    smooth.fill_(0.1 / 2)\n"
+        "    smooth.scatter_(0, target.data, 0.9)\n    smooth[0] = 0\n"
+        "    smooth.index_fill_(0, target.data, 0.5)\n"
+        "    return x * Variable(smooth, requires_grad=False)\n"
+    )
+    x = torch.randn(4, requires_grad=True)
+    outcome = rewritten(source, x, torch.tensor([1]))
+    assert outcome.source.endswith("    return x * smooth\n")
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check()
+
+
 @pytest.mark.parametrize("change", ["m[0] = x[0]", "m.requires_grad_()", "m += x"])
 def test_a_constant_that_learned_is_detached(change):
     body = f"    m = torch.zeros(4)\n    {change}\n    n = Variable(m)\n    return x * n\n"

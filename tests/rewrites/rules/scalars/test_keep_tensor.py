@@ -666,6 +666,47 @@ def test_what_requires_no_gradient_is_not_detached(value):
     outcome.check((-X,))
 
 
+@pytest.mark.parametrize(
+    ("lines", "value"),
+    [
+        ("", "m.float().sum()"),  # of a mask
+        ("p = torch.nn.functional.one_hot(x.argmax(0), 4).float().mean(0)", "(p * (p + 1).log())"),
+        (
+            "y = x.data.clone()\n    y[0] = 2\n    y.index_fill_(0, x.argmax()[None], 0.5)",
+            "y.sum()",
+        ),
+    ],
+)
+def test_what_is_made_of_integers_or_filled_is_not_detached(lines, value):
+    number = f"{value}.sum().item()"
+    source = f"{HEAD}def f(x, m):\n    {lines or 'pass'}\n    return x * {number}\n"
+    outcome = rewritten(source, X.clone().requires_grad_(), X > 0)
+    assert outcome.source == source.replace(".item()", "")
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((-X, X > 9))
+
+
+def test_what_is_changed_by_a_gradient_is_detached():
+    body = "    y = torch.zeros(4)\n    y[0] = x.sum()\n    return x * y.sum().item()\n"
+    source = f"{HEAD}def f(x):\n{body}"
+    outcome = rewritten(source, X.clone().requires_grad_())
+    assert outcome.source == source.replace(".item()", ".detach()")
+    outcome.check((-X,))
+
+
+@pytest.mark.parametrize(("value", "suffix"), [("x.detach().max()", ""), ("x.max()", ".detach()")])
+def test_a_buffer_without_gradient_is_not_detached(value, suffix):
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.register_buffer('top', torch.zeros(()))\n\n"
+        f"    def forward(self, x):\n        self.top.copy_(torch.maximum(self.top, {value}))\n"
+        "        return x * self.top.item()\n"
+    )
+    outcome = rewritten(source, X)
+    assert outcome.source == source.replace("self.top.item()", f"self.top{suffix}")
+
+
 @pytest.mark.parametrize("hint", ["", ": torch.Tensor"])
 def test_what_is_converted_may_be_a_number(hint):
     source = f"{HEAD}def f(x, t{hint}):\n    n = int(t)\n    return x * n\n"
