@@ -11,6 +11,7 @@ from fullgraph.rewrites.analysis import NotApplicable, walk
 from fullgraph.rewrites.source import build_expression, replace_nodes
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
+from fullgraph.rewrites.transforms.masks.elementwise_calls import ElementwiseCall, elementwise_call
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.index_ranges import is_in_range
 from fullgraph.rewrites.transforms.masks.operators import parse_operation
@@ -32,6 +33,8 @@ class FullShapeWriter:
     """The value of each bound name where nothing is selected; None if unknown."""
     masks: int = 0
     """How often the mask was written."""
+    inside: set[cst.CSTNode] = field(default_factory=set)
+    """The uses of selected elements in the functions that they are given to."""
 
     # Expressions.
 
@@ -174,7 +177,8 @@ class FullShapeWriter:
 
     def contains_selected(self, node: cst.CSTNode) -> bool:
         """Return whether `node` contains selected elements."""
-        return any(one in self.flow.reads or one in self.flow.names for one in walk(node))
+        known = (self.flow.reads, self.flow.names, self.inside)
+        return any(one in found for one in walk(node) for found in known)
 
     def padding_points(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """Yield the largest parts of `node` that only scale the gradients of their operands.
@@ -205,7 +209,7 @@ class FullShapeWriter:
         """
         if node in self.flow.reads or node in self.flow.names or not self.contains_selected(node):
             return True
-        if node in self.flow.gathers:
+        if node in self.flow.gathers or node in self.inside:
             return True
         match node:
             case cst.Subscript():  # some of what stands behind the mask's dimensions
@@ -246,6 +250,8 @@ class FullShapeWriter:
 
     def _is_linear_call(self, node: cst.Call) -> bool:
         """Return whether a zero gradient of a call gives zero gradients of its operands."""
+        if (function := elementwise_call(self.flow.site, node)) is not None:
+            return self._is_linear_function(function)
         made = parse_operation(self.flow.site, node)
         if made is None or made.in_place:
             return False
@@ -267,6 +273,15 @@ class FullShapeWriter:
                 return self._is_scaled(left, right)
             return ops.is_number(self.flow.site, right) and self.is_linear(left)
         return False
+
+    def _is_linear_function(self, function: ElementwiseCall) -> bool:
+        """Return whether all that a function computes of selected elements is linear."""
+        for binding, value in (function.given | function.assigned).items():
+            if self.contains_selected(value):
+                if not self.is_linear(value):
+                    return False
+                self.inside |= {*function.known.uses(binding)}
+        return self.is_linear(function.result)
 
     def _has_no_gradient(self, name: str) -> bool:
         """Return whether an operation is on integers only and cannot raise."""

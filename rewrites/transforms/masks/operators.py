@@ -25,7 +25,7 @@ SCALED = frozenset({"mul", "multiply", "div", "divide", "true_divide"})
 """Operators that are linear if the other factor is a number."""
 PIECEWISE_LINEAR = frozenset(
     {"abs", "absolute", "clamp", "clamp_max", "clamp_min", "clip", "hardtanh", "leaky_relu"}
-    | {"maximum", "minimum", "relu", "relu6"}
+    | {"maximum", "minimum", "relu", "relu6", "where"}
 )
 """Operators whose gradient is finite for all values, also for inf and NaN."""
 CURVED = analysis.ELEMENTWISE - SAME - CONSTANT - LINEAR - SCALED
