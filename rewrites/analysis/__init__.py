@@ -57,6 +57,7 @@ from fullgraph.rewrites.analysis.torch_names import (
     ELEMENTWISE,
     IN_PLACE,
     LAYERS_WITHOUT_PARAMETERS,
+    MAKERS,
     PURE_CALLS,
     word_set,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "ELEMENTWISE",
     "IN_PLACE",
     "LAYERS_WITHOUT_PARAMETERS",
+    "MAKERS",
     "PURE_CALLS",
     "Definitions",
     "Hazard",

@@ -44,6 +44,14 @@ DYNAMIC_SHAPE = names_with("dynamic-shape")
 STATEFUL = names_with("stateful")
 """Layers that may update running statistics."""
 LAYERS_WITHOUT_PARAMETERS = names_with("layer") - names_with("parameters")
+MAKERS = word_set(
+    """
+    arange as_tensor bartlett_window blackman_window empty empty_permuted empty_strided eye full
+    hamming_window hann_window kaiser_window linspace logspace normal ones rand randint randn
+    randperm scalar_tensor sparse_coo_tensor tensor tril_indices triu_indices zeros
+    """
+)
+"""Make a tensor on the default device, or on `device=`."""
 PURE_CALLS = word_set(
     """
     abs all any bool callable dict enumerate float getattr hasattr id int isinstance len

@@ -22,6 +22,9 @@ The inner `where` keeps a function away from elements at which it, or its gradie
 NaN. The original changes the tensor that `x` is, for all who hold it: the name gets a new tensor
 only where it was made in this function and given to nobody; else it is `x.copy_(…)`.
 
+A mask on the CPU may index a CUDA tensor, and `torch.where` takes none: `torch.rand(n) < p` becomes
+`(torch.rand(n) < p).to(x.device)`.
+
 Where a layer multiplies the selected rows, as `y[m] = self.fc(x[m])`, the new line stands under
 `if torch.compiler.is_compiling()` and the old one under `else`: eager code costs what it did.
 

@@ -24,17 +24,9 @@ from collections.abc import Sequence
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import PURE_CALLS, Site, torch_name, walk, word_set
+from fullgraph.rewrites.analysis import MAKERS, PURE_CALLS, Site, torch_name, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, inline_block, replace_nodes
-
-_MAKERS = word_set(
-    """
-    arange as_tensor bartlett_window blackman_window empty empty_permuted empty_strided eye full
-    hamming_window hann_window kaiser_window linspace logspace normal ones rand randint randn
-    randperm scalar_tensor sparse_coo_tensor tensor tril_indices triu_indices zeros
-    """
-)
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -92,7 +84,7 @@ def _is_device(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _creates_tensor(site: Site, call: cst.Call) -> bool:
-    return site.callee_name(call).startswith("torch.") and torch_name(site, call) in _MAKERS
+    return site.callee_name(call).startswith("torch.") and torch_name(site, call) in MAKERS
 
 
 def _unknown_reason(site: Site, call: cst.Call) -> str:

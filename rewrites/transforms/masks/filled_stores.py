@@ -20,9 +20,15 @@ from fullgraph.rewrites.analysis import (
     walk,
 )
 from fullgraph.rewrites.rule import Rewrite
-from fullgraph.rewrites.source import Replacement, build_expression
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    build_statement,
+    replace_nodes,
+)
 from fullgraph.rewrites.transforms.masks.flow import Flow, find_flow
-from fullgraph.rewrites.transforms.masks.reads import find_read
+from fullgraph.rewrites.transforms.masks.mask_device import mask_on_device
+from fullgraph.rewrites.transforms.masks.reads import find_read, is_name
 from fullgraph.rewrites.transforms.masks.rewriting import find_sinks, rewrite_flow
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink
 
@@ -85,8 +91,32 @@ def fill_through_where(flow: Flow, why: str) -> Rewrite | None:
         other=other,
     )
     target = cst.ensure_type(last.sink.target.base, cst.Name)
-    edits[stores[-1].sink.statement] = cst.Assign([cst.AssignTarget(target)], new)
+    statement = cst.Assign([cst.AssignTarget(target)], new)
+    if len(stores) == 1 and (named := _name_mask(store, statement)) is not None:
+        edits[store.line] = named
+    else:
+        edits[stores[-1].sink.statement] = statement
     return Rewrite(edits, why, imports=("torch",))
+
+
+def _name_mask(store: Store, statement: cst.Assign) -> Replacement | None:
+    """Return `statement` after a line that names the mask, in place of the line of a store.
+
+    None if the mask is a name already, or written once.
+    """
+    mask = mask_on_device(store.flow)[0]
+    uses = [one for one in walk(statement) if one.deep_equals(mask)]
+    if len(uses) < 2 or is_name(mask):
+        return None
+    name = store.flow.site.document.unused_local(store.line, "mask", "keep", "selected")
+    first = build_statement("{name} = {mask}", name=name, mask=mask)
+    short = replace_nodes(statement, {one: cst.Name(name) for one in uses})
+    return cst.FlattenSentinel(
+        [
+            first.with_changes(leading_lines=store.line.leading_lines),
+            store.line.with_changes(body=[short], leading_lines=()),
+        ]
+    )
 
 
 def _rewrite_store(flow: Flow, why: str) -> Store | None:
@@ -94,7 +124,7 @@ def _rewrite_store(flow: Flow, why: str) -> Store | None:
     sinks = [one for one in find_sinks(flow) if isinstance(one, StoreSink)]
     if not sinks or any(one.statement is not sinks[0].statement for one in sinks) or flow.unsure:
         return None
-    made = rewrite_flow(flow, why, flow.first.mask.with_changes(lpar=(), rpar=()))
+    made = rewrite_flow(flow, why, mask_on_device(flow)[0])
     statement = sinks[0].statement
     line = flow.site.document.parent(statement)
     if not isinstance(made, Rewrite) or made.assumes or not isinstance(statement, cst.Assign):

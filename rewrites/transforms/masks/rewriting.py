@@ -23,6 +23,7 @@ from fullgraph.rewrites.transforms.masks.aliases import find_clone
 from fullgraph.rewrites.transforms.masks.continuation import copy_continuation
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
+from fullgraph.rewrites.transforms.masks.mask_device import mask_on_device
 from fullgraph.rewrites.transforms.masks.operators import is_normalization, parse_operation
 from fullgraph.rewrites.transforms.masks.reads import can_insert_before, is_name, is_repeatable
 from fullgraph.rewrites.transforms.masks.sink_text import SinkWriter
@@ -69,7 +70,7 @@ def _rewrite_with_fill(
     `why` explains it to the user. `given_mask` is the code to write for the mask; None to choose
     it. Raises NotApplicable if `fill` does not suit all uses.
     """
-    mask = flow.first.mask.with_changes(lpar=(), rpar=())
+    own, (mask, moved) = flow.first.mask, mask_on_device(flow)
     text = FullShapeWriter(flow, given_mask or mask, fill)
     written = SinkWriter(flow, text)
     edits = _parenthesize_edits(flow, written.edits())
@@ -77,25 +78,26 @@ def _rewrite_with_fill(
     named = given_mask is None and not is_name(mask) and text.masks > 1
     if named:
         named = can_insert_before(flow.site.document, place, flow.reads)
-        if not named and not (is_repeatable(flow.site, mask) and _is_unchanged(flow, edits, mask)):
+        if not named and not (is_repeatable(flow.site, mask) and _is_unchanged(flow, edits, own)):
             raise NotApplicable("the mask cannot be given a name before it is used")
     if named:
         name = flow.site.document.unused_local(place, "mask", "keep", "selected")
         text = FullShapeWriter(flow, cst.Name(name), fill)
         written = SinkWriter(flow, text)
         edits = _parenthesize_edits(flow, written.edits())
-        _check(flow, [*flow.reads, *_index_calls(flow)], mask)
+        _check(flow, [*flow.reads, *_index_calls(flow)], own)
         guarded = _keep_in_eager(flow, edits, cst.Name(name))
         replacements = _with_mask(flow, guarded or edits, place, name, mask)
     else:
         if not is_repeatable(flow.site, mask) and text.masks > 1:
             raise NotApplicable("the mask is not the same when it is worked out again")
-        _check(flow, [*flow.reads, *_index_calls(flow), *edits], mask)
+        _check(flow, [*flow.reads, *_index_calls(flow), *edits], own)
         guarded = _keep_in_eager(flow, edits, given_mask)
         replacements = dict(guarded or {**edits, **_without_clones(flow, edits)})
     if flow.mixed:
         line = flow.site.document.statement(flow.first.node)
         replacements = copy_continuation(flow.site, line, flow.continuation, edits, replacements)
+    replacements |= moved
     assumes = list(written.assumes)
     if guarded is None and (call := next(_products_of_rows(flow, edits), None)) is not None:
         code = flow.site.document.code(call)

@@ -192,6 +192,88 @@ def test_a_function_of_the_project_that_takes_each_element_by_itself(mask, after
     outcome.check((Y, X, ~mask))
 
 
+FLIPS = """\
+def flip(x, limit=0.5):
+    low = 1.0 - x
+    return torch.where(x < limit, x, low.clamp(-2, 2) * 3)
+
+
+"""
+
+
+@pytest.mark.parametrize("mask", [MASK, ROWS])
+def test_a_function_of_the_project_whose_gradients_are_finite(mask):
+    source = _function("z = y.clone()\nz[m] = flip(x[m], 0.25)\nreturn z")
+    outcome = rewritten(source.replace("def f", f"{FLIPS}def f"), X, Y, mask)
+    shown = "m" if mask is MASK else "m[..., None]"
+    after = _function(f"z = torch.where({shown}, flip(x, 0.25), y)\nreturn z")
+    assert outcome.source == after.replace("def f", f"{FLIPS}def f")
+    assert outcome.applicability == [Applicability.SAFE]
+    hidden = torch.where(mask if mask is MASK else mask[:, None], X.detach(), float("inf"))
+    outcome.check((Y, X, ~mask), (hidden.requires_grad_(), Y, mask))
+
+
+def test_a_choice_of_what_is_selected_needs_no_padding():
+    body = "z = x + y\nz[m] = torch.where(y[m] > 0, y[m], -x[m])\nreturn z"
+    after = "z = x + y\nz = torch.where(m, torch.where(y > 0, y, -x), z)\nreturn z"
+    outcome = rewritten(_function(body), X, Y, MASK)
+    assert outcome.source == _function(after)
+    outcome.check((Y, X, ~MASK))
+
+
+def test_a_mask_of_a_filled_tensor_gets_a_name():
+    body = "z = torch.zeros_like(x)\nz[y > 0] = x[y > 0].exp()\nreturn z"
+    after = "mask = y > 0\nz = torch.where(mask, torch.where(mask, x, 0).exp(), 0)\nreturn z"
+    outcome = rewritten(_function(body), X, Y, MASK)
+    assert outcome.source == _function(after)
+    outcome.check((Y, X, MASK))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "m = torch.rand(len(x)) < 0.5\ny = x + 1\ny[m] = x[m] * 2\nreturn y",
+            "m = (torch.rand(len(x)) < 0.5).to(x.device)\n"
+            "y = x + 1\ny = torch.where(m[..., None], x * 2, y)\nreturn y",
+        ),
+        (
+            "m = torch.rand(len(x)) < 0.5\ny = x + 1\ny[m] += x[m]\nreturn y, m",
+            "m = torch.rand(len(x)) < 0.5\ny = x + 1\n"
+            "y += torch.where(m.to(x.device)[..., None], x, 0)\nreturn y, m",
+        ),
+        (
+            "m = torch.rand(len(x), device=x.device) < 0.5\ny = x + 1\ny[m] += x[m]\nreturn y",
+            "m = torch.rand(len(x), device=x.device) < 0.5\ny = x + 1\n"
+            "y += torch.where(m[..., None], x, 0)\nreturn y",
+        ),
+        (
+            "m = torch.rand_like(x) < 0.5\ny = x + 1\ny[m] += x[m]\nreturn y",
+            "m = torch.rand_like(x) < 0.5\ny = x + 1\ny += torch.where(m, x, 0)\nreturn y",
+        ),
+        (
+            "m = torch.arange(len(x)) < x[:, 0]\ny = x + 1\ny[m] += x[m]\nreturn y",
+            "m = torch.arange(len(x)) < x[:, 0]\ny = x + 1\n"
+            "y += torch.where(m[..., None], x, 0)\nreturn y",
+        ),
+    ],
+)
+def test_a_mask_goes_to_the_device_of_what_it_selects_from(before, after):
+    text, (made,), _ = offered(_function(before), "x[m]", CATEGORY, X, Y, MASK, rule="FG403")
+    assert text == _function(after)
+    assert made.applicability is Applicability.SAFE
+    args = X.detach(), Y.detach(), MASK
+    found, expected = (imported(one).f for one in (text, _function(before)))
+    for seed in range(3):
+        torch.manual_seed(seed)
+        expects = expected(*args)
+        torch.manual_seed(seed)
+        assert_close(found(*args), expects)
+    if ".to(" in after:  # it may index a tensor that is elsewhere
+        made_there = found(X.detach().to("meta"), Y, MASK)
+        assert (made_there[0] if isinstance(made_there, tuple) else made_there).is_meta
+
+
 @pytest.mark.parametrize("call", ["mixes(x[m])", "changes(x[m])", "bend(x[m], scale=y[~m])"])
 def test_a_function_of_the_project_that_needs_them_all(call):
     source = _function(f"z = y.clone()\nz[m] = {call}\nreturn z")
