@@ -31,14 +31,14 @@ def _join_condition(
     guard: str, kind: type[cst.BaseBooleanOp], test: cst.BaseExpression, last: bool = False
 ) -> cst.BaseExpression:
     """Return `guard and test`, or `guard or test`; with `last`, the guard comes after `test`."""
-    operands = _operands_of(test, kind)
+    operands = operands_of(test, kind)
     names = [f"{{p{number}}}" for number, _ in enumerate(operands)]
     names.insert(len(names) if last else 0, guard)
     parts = {f"p{number}": one for number, one in enumerate(operands)}
     return build_expression((" and " if kind is cst.And else " or ").join(names), **parts)
 
 
-def _operands_of(
+def operands_of(
     test: cst.BaseExpression, kind: type[cst.BaseBooleanOp]
 ) -> list[cst.BaseExpression]:
     """Return the operands of `a and b and c`, or of `or`; `test` alone if it is anything else."""
@@ -46,7 +46,7 @@ def _operands_of(
         return [test]
     if not isinstance(test.operator, kind):
         return [test]
-    return [*_operands_of(test.left, kind), *_operands_of(test.right, kind)]
+    return [*operands_of(test.left, kind), *operands_of(test.right, kind)]
 
 
 def decide_compiled(

@@ -44,16 +44,19 @@ class OperatorParameters:
 
 
 def find_operator_parameters(
-    site: Site, statements: Sequence[cst.CSTNode]
+    site: Site, statements: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode] = ()
 ) -> OperatorParameters | Refusal:
     """Return the operator parameters for the local variables that neighbouring statements read.
 
-    A refusal if an operator cannot take one of them.
+    What stays `outside` of the operator is left out. A refusal if an operator cannot take one of
+    them.
     """
     document = site.document
     *_, statement = statements
     outer = local_names(document, statement).difference(*map(names_bound_in, statements))
+    skipped = {node for one in outside for node in walk(one)}
     names = [name for one in statements for name in _variable_names(document, one)]
+    names = [name for name in names if name not in skipped]
     global_names = {one.value for one in names} - outer
     found = OperatorParameters()
     for name in names:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial, reduce
 
 import libcst as cst
 import libcst.matchers as m
@@ -11,7 +13,7 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import Site, find_definitions, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
-from fullgraph.rewrites.transforms.eager_only import choose_when_compiling
+from fullgraph.rewrites.transforms.eager_only import choose_when_compiling, operands_of
 from fullgraph.rewrites.transforms.outline.differences import (
     changes_object_before,
     detach,
@@ -21,7 +23,11 @@ from fullgraph.rewrites.transforms.outline.differences import (
     is_exception_caught,
     outlining_assumptions,
 )
-from fullgraph.rewrites.transforms.outline.free_variables import find_operator_parameters
+from fullgraph.rewrites.transforms.outline.free_variables import (
+    OperatorParameters,
+    find_operator_parameters,
+    names_bound_in,
+)
 from fullgraph.rewrites.transforms.outline.operator import (
     OperatorKind,
     Statement,
@@ -32,6 +38,7 @@ from fullgraph.rewrites.transforms.outline.operator import (
     operator_path,
     set_apart,
 )
+from fullgraph.rewrites.transforms.outline.parameter_types import parameters_of
 
 
 def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statement | None:
@@ -83,9 +90,11 @@ def outline_statement(
     if raises and is_exception_caught(document, statement):
         return Refusal("what it raises is handled by a `try` that would be compiled with it")
     moved = [*(_assignments_for(site, statement) if raises else ()), statement]
-    parameters = find_operator_parameters(site, moved)
+    decided = _decided_operands(site, statement)
+    parameters = find_operator_parameters(site, moved, decided)
     if isinstance(parameters, Refusal):
         return parameters
+    parameters = _without_none(document, parameters, decided)
     assumes = outlining_assumptions(site, moved, parameters)
     if raises and changes_object_before(document, statement):
         assumes.append("nobody uses what was changed before a check that fails")
@@ -108,6 +117,9 @@ def outline_statement(
     else:
         new = call.with_changes(leading_lines=moved[0].leading_lines)
     body = [replace_nodes(one, parameters.renamed) for one in moved]
+    if decided and isinstance(statement, cst.If):
+        new, body[-1] = _split_condition(body[-1], call, len(decided))
+        new = new.with_changes(leading_lines=moved[0].leading_lines)
     signature = ", ".join(f"{one.name}: {one.form.annotation}" for one in parameters.parameters)
     return Rewrite(
         _insert_definitions(
@@ -120,6 +132,75 @@ def outline_statement(
         tests=tuple(_conditions_of(statement)),
         exempts=frozenset({"grad_fn"} if any("grad_fn=" in clause for clause in assumes) else ()),
     )
+
+
+def _decided_operands(site: Site, statement: Statement) -> list[cst.BaseExpression]:
+    """Return what torch.compile decides first in the condition of an `if`: `x is not None and …`.
+
+    [] for other statements. Each item is an operand of the `and`: whether something is None or of
+    a type, an attribute that was a bool, or a parameter that was one.
+    """
+    if not isinstance(statement, cst.If) or statement.orelse is not None:
+        return []
+    *operands, _ = operands_of(statement.test.with_changes(lpar=(), rpar=()), cst.And)
+    return [*itertools.takewhile(partial(_is_decided, site), operands)]
+
+
+def _is_decided(site: Site, operand: cst.BaseExpression) -> bool:
+    """Whether torch.compile knows the value of a condition."""
+    match operand:
+        case cst.UnaryOperation(operator=cst.Not(), expression=expression):
+            return _is_decided(site, expression)
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(cst.Is() | cst.IsNot(), other)]):
+            return m.matches(other, m.Name("None"))
+        case cst.Call(func=cst.Name("isinstance")):
+            return True
+        case cst.Attribute() | cst.Name():
+            function = site.document.function(operand)
+            names = {one.name.value for one in parameters_of(function)}
+            kept = isinstance(operand, cst.Attribute) or (
+                function is not None and operand.value in names - names_bound_in(function)
+            )
+            seen = site.observed(operand)
+            return kept and seen is not None and set(seen.types) == {"bool"}
+    return False
+
+
+def _without_none(
+    document: Document, parameters: OperatorParameters, decided: Sequence[cst.BaseExpression]
+) -> OperatorParameters:
+    """Return parameters without None in the types of those that `decided` tests for it."""
+    none = m.Comparison(comparisons=[m.ComparisonTarget(m.IsNot(), m.Name("None"))])
+    tested = {
+        document.code(cst.ensure_type(one, cst.Comparison).left)
+        for one in decided
+        if m.matches(one, none)
+    }
+    found = [
+        replace(one, form=replace(one.form, annotation=one.form.annotation.removesuffix(" | None")))
+        if one.code in tested
+        else one
+        for one in parameters.parameters
+    ]
+    return replace(parameters, parameters=found)
+
+
+def _split_condition(
+    statement: Statement, call: cst.SimpleStatementLine, count: int
+) -> tuple[cst.If, cst.If]:
+    """Return `if a:` with a call of an operator, and its statement `if b:`, for `if a and b:`.
+
+    `count` is the number of operands that stay outside.
+    """
+    inner = cst.ensure_type(statement, cst.If)
+    operands = operands_of(inner.test.with_changes(lpar=(), rpar=()), cst.And)
+    outer, rest = (
+        reduce(lambda a, b: cst.BooleanOperation(a, cst.And(), b), part)
+        for part in (operands[:count], operands[count:])
+    )
+    if "\n" in cst.Module([]).code_for_node(rest):
+        rest = rest.with_changes(lpar=inner.test.lpar, rpar=inner.test.rpar)
+    return cst.If(outer, cst.IndentedBlock([call])), inner.with_changes(test=rest, leading_lines=())
 
 
 def _assignments_for(site: Site, statement: Statement) -> list[Statement]:

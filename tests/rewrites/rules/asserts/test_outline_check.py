@@ -190,12 +190,59 @@ def test_guards_of_several_methods_at_once():
 def test_optional_tensors_stay_optional():
     source = (
         f"{HEAD}def f(x, mask=None):\n"
-        "    if mask is not None and (mask < 0).any():\n        raise IndexError(str(mask))\n"
+        "    if mask is None and (x < 0).any():\n        raise IndexError(str(x))\n"
+        "    if (x < 9).any() and mask is not None and (mask < 0).any():\n"
+        "        raise IndexError(str(mask))\n"
         "    return x * 2\n"
     )
     outcome = rewritten(source, torch.ones(2), torch.ones(2))
-    assert "(mask: torch.Tensor | None)" in outcome.source
+    assert "(x: torch.Tensor, mask: torch.Tensor | None)" in outcome.source
     outcome.check((torch.ones(3),))
+
+
+def test_what_dynamo_decides_stays_outside_of_the_operator():
+    source = (
+        f"{HEAD}class Config:\n    size = 7\n\n\nclass Model(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.config, self.strict = Config(), True\n\n"
+        "    def forward(self, x, labels=None):\n        # in range\n"
+        "        if labels is not None and labels.max() >= self.config.size:\n"
+        '            raise ValueError(f"{labels.max()} of {self.config.size}")\n'
+        "        if (\n            self.strict and isinstance(x, torch.Tensor)\n"
+        "            and x.isnan().any()\n            and not (\n                x < 0\n"
+        "            ).any()\n        ):\n            raise KeyError\n        return x * 2\n"
+    )
+    x, labels = torch.ones(2), torch.tensor([1, 6])
+    outcome = rewritten(source, x, labels)
+    assert set(outcome.rules) == {"FG101"} and set(outcome.applicability) == {Applicability.SAFE}
+    assert (
+        "(labels: torch.Tensor, size: torch.types.Number) -> None:\n    if labels.max() >= size:\n"
+    ) in outcome.source
+    assert (
+        "        # in range\n        if labels is not None:\n"
+        "            _check_labels(labels, self.config.size)\n"
+        "        if self.strict and isinstance(x, torch.Tensor):\n"
+        "            _check_strict(x.detach())\n        return"
+    ) in outcome.source
+    outcome.check((x, None), (x - 2, labels), exact=True)
+    model = imported(outcome.source).Model()
+    for run in (model, torch.compile(model, fullgraph=True)):
+        with pytest.raises(ValueError, match="7 of 7"):
+            run(x, labels + 1)
+        with pytest.raises(KeyError):
+            run(NAN)
+    model.strict = False
+    assert "check" not in str(torch.export.export(model, (x,)).graph)
+
+
+def test_a_flag_that_the_function_computes_goes_into_the_operator():
+    source = (
+        f"{HEAD}def f(x, strict=True):\n    strict = bool((x > 0).all())\n"
+        "    if strict and x.isnan().any():\n        raise ValueError\n    return x * 2\n"
+    )
+    outcome = rewritten(source, torch.ones(2))
+    assert "    strict = bool((x > 0).all())\n    if strict and x.isnan()" in outcome.source
+    outcome.check((torch.ones(3) - 2,))
 
 
 def test_a_number_that_only_the_check_reads_is_computed_in_the_operator():
