@@ -15,17 +15,23 @@ from fullgraph.rewrites.source import dotted_name
 
 
 def skipping_flag(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the test of an `if` that kept a node from running, such as `self.momentum > 0`.
+    """Return the test that kept a node from running, such as `self.momentum > 0`.
 
-    The test holds attributes of `self`, arguments and constants alone. None if there is none.
+    That of an `if` around it, or the left side of an `and` or `or`. The test holds attributes of
+    `self`, arguments and constants alone. None if there is none.
     """
     around = (node, *site.document.ancestors(node))
     for one, outer in itertools.pairwise(around):
         if isinstance(outer, cst.If) and one is not outer.test:
-            seen, wanted = site.observed(outer.test), one is outer.body
-            if seen is not None and seen.types == ("bool",) and wanted not in seen.values:
-                known = find_definitions(site.document, outer)
-                return outer.test if known and _is_setting(site, known, outer.test) else None
+            test, wanted = outer.test, one is outer.body
+        elif isinstance(outer, cst.BooleanOperation) and one is outer.right:
+            test, wanted = outer.left, isinstance(outer.operator, cst.And)
+        else:
+            continue
+        seen = site.observed(test)
+        if seen is not None and seen.types == ("bool",) and wanted not in seen.values:
+            known = find_definitions(site.document, outer)
+            return test if known and _is_setting(site, known, test) else None
     return None
 
 

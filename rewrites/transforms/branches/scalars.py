@@ -18,6 +18,7 @@ from fullgraph.rewrites.analysis import (
     follow_or_assume,
     infer,
     is_tensor,
+    skipping_flag,
     walk,
 )
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
@@ -81,6 +82,8 @@ class Numbers:
         for node in self.decisions:
             if any(one in tuple(self.site.document.ancestors(node)) for one in self.decisions):
                 continue  # an `elif`: it goes with its `if`
+            if self._is_never_tested(node):
+                continue
             site = replace(self.site, node=node, facts=facts)
             found |= self._rewrite_branch(site, node)
         made = [one for one in found.values() if isinstance(one, cst.CSTNode)]
@@ -275,6 +278,15 @@ class Numbers:
             self.has_shortcut |= selection.has_shortcut
         self.tests.append(node.test)
         return edits
+
+    def _is_never_tested(self, node: cst.If | cst.IfExp) -> bool:
+        """Return whether a flag decided a conditional each time, so that no number was tested."""
+        document = self.site.document
+        return all(
+            skipping_flag(self.site, one) is not None
+            for one in walk(node.test)
+            if isinstance(one, cst.Name | cst.Call) and document.position(one) in self._known
+        )
 
     def _is_evaluated_later(self, guard: cst.BaseExpression) -> bool:
         """Return whether a condition `guard` is evaluated after a number drawn in the same test."""

@@ -208,3 +208,20 @@ def test_a_draw_takes_the_number_that_another_drew():
     assert "def _draw_start(t: torch.Tensor) -> torch.Tensor:\n" in outcome.source
     assert "    return torch.tensor(random.randint(0, 16 - int(t)), " in outcome.source
     outcome.check(exact=True)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "if not training or p > 0.5:\n        x = x * 2",
+        "if training and p < 0.5:\n        continue\n    x = x * 2",
+        "skips = True if training and p < 0.5 else False\n    if not skips:\n        x = x * 2",
+    ],
+)
+def test_a_branch_that_a_flag_decides_stays(test):
+    body = f"for _ in range(2):\n    p = np.random.random()\n    {test}\nreturn x"
+    outcome = rewritten(f"{HEAD}{_function(body, 'x', 'training')}", X, False)
+    after = body.replace("np.random.random()", "_draw_p()")
+    assert outcome.source.endswith(_function(after, "x", "training"))
+    assert outcome.rules == ["FG702"] and outcome.applicability == [Applicability.SAFE]
+    outcome.check(exact=True)
