@@ -35,6 +35,7 @@ A line that may be silent stays in eager code, where it costs less than the call
     else:
         logger.debug("layer %d: %s", i, tuple(h.shape))
 
+Such lines of a function that differ in their first text alone share one operator, which takes it.
 Lines that write in any case, such as `print`, and those under an `if`, call the operator in eager
 code as well.
 

@@ -39,6 +39,12 @@ from fullgraph.rewrites.transforms.outline.operator import (
     set_apart,
 )
 from fullgraph.rewrites.transforms.outline.parameter_types import parameters_of
+from fullgraph.rewrites.transforms.outline.shared_operator import (
+    MESSAGE,
+    find_defined_operator,
+    find_lines_alike,
+    first_text,
+)
 
 
 def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statement | None:
@@ -98,33 +104,46 @@ def outline_statement(
     assumes = outlining_assumptions(site, moved, parameters)
     if raises and changes_object_before(document, statement):
         assumes.append("nobody uses what was changed before a check that fails")
+    lines = [
+        one
+        for one in document.ranges
+        if isinstance(one, cst.SimpleStatementLine | cst.If) and kind.accepts(site, one)
+    ]
+    stays = isinstance(statement, cst.SimpleStatementLine) and kind.stays_in_eager(site, statement)
+    silent = (one for one in lines if kind.stays_in_eager(site, one))
+    shared = find_lines_alike(site, statement, silent) if stays else []
     alike = {
         _widen_to_ifs(site, chain_head(document, one), kind.accepts)
-        for one in document.ranges
-        if isinstance(one, cst.SimpleStatementLine | cst.If)
-        and kind.accepts(site, one)
-        and not _is_kept_in_eager(document, one)
+        for one in lines
+        if not _is_kept_in_eager(document, one) and one not in shared[1:]
     }
-    name = kind.name_operator(document, statement, alike)
     detached = detachable(site, moved, parameters)
-    arguments = ", ".join(
-        detach(one) if one in detached else one.code for one in parameters.parameters
-    )
-    call = cst.parse_statement(f"{name}({arguments})", config=document.module.config_for_parsing)
+    arguments = [detach(one) if one in detached else one.code for one in parameters.parameters]
+    signature = [f"{one.name}: {one.form.annotation}" for one in parameters.parameters]
+    renamed = dict(parameters.renamed)
+    if shared and (text := first_text(statement)) is not None:
+        arguments.insert(0, text.value)
+        signature.insert(0, f"{MESSAGE}: str")
+        renamed[text] = cst.Name(MESSAGE)
+    body = [replace_nodes(one, renamed) for one in moved]
+
+    def define(name: str) -> list[cst.BaseStatement]:
+        return define_operator(document, kind, name, ", ".join(signature), body)
+
+    known = find_defined_operator(document, kind.stem, define) if shared else ""
+    name = known or kind.name_operator(document, [*shared, statement][0], alike)
+    code = f"{name}({', '.join(arguments)})"
+    call = cst.parse_statement(code, config=document.module.config_for_parsing)
     assert isinstance(call, cst.SimpleStatementLine)
-    if isinstance(statement, cst.SimpleStatementLine) and kind.stays_in_eager(site, statement):
+    if stays and isinstance(statement, cst.SimpleStatementLine):
         new: Statement = choose_when_compiling(document, call, statement)
     else:
         new = call.with_changes(leading_lines=moved[0].leading_lines)
-    body = [replace_nodes(one, parameters.renamed) for one in moved]
     if decided and isinstance(statement, cst.If):
         new, body[-1] = _split_condition(body[-1], call, len(decided))
         new = new.with_changes(leading_lines=moved[0].leading_lines)
-    signature = ", ".join(f"{one.name}: {one.form.annotation}" for one in parameters.parameters)
     return Rewrite(
-        _insert_definitions(
-            document, moved, new, define_operator(document, kind, name, signature, body)
-        ),
+        _insert_definitions(document, moved, new, [] if known else define(name)),
         why,
         Applicability.UNSAFE if assumes else Applicability.SAFE,
         tuple(assumes),
@@ -320,6 +339,8 @@ def _insert_definitions(
     """
     edits: dict[cst.CSTNode, Replacement] = dict.fromkeys(moved, cst.RemoveFromParent())
     edits[moved[-1]] = call
+    if not definitions:
+        return edits
     anchor = _anchor_statement(document, moved[-1])
     if anchor is not None:
         return insert_after(document, anchor, definitions, edits)

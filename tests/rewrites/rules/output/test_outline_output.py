@@ -124,7 +124,7 @@ def test_eager_code_keeps_what_may_be_silent():
     assert set(outcome.rules) == {"FG112"}, outcome.refusals
     assert set(outcome.applicability) == {Applicability.SAFE}
     for kept in (
-        "    if torch.compiler.is_compiling():\n        NAME(name)\n"
+        '    if torch.compiler.is_compiling():\n        NAME("enter %s", name)\n'
         '    else:\n        logger.debug("enter %s", name)\n    yield\n',
         "            if torch.compiler.is_compiling():\n"
         "                NAME(i, x.detach())\n            else:\n"
@@ -140,6 +140,24 @@ def test_eager_code_keeps_what_may_be_silent():
     for backend in ("eager", "inductor"):
         assert expected == written(torch.compile(imported(outcome.source).Model(), backend=backend))
     logging.getLogger("rewritten").setLevel("NOTSET")
+
+
+def test_lines_that_differ_in_their_text_share_one_operator():
+    body = (
+        '    if x.dim() == 2:\n        logger.warning("a %s", n)\n'
+        '    logger.warning("b %s", n)\n    logger.warning("c %s", x.sum().item())\n'
+        '    logger.warning("d %s", n)\n    logger.error("b %s", n)\n    return x * 2\n'
+    )
+    outcome = rewritten(f"{HEAD}def f(x, n: int = 3):\n{body}", X)
+    shared = re.findall(r"(_report_\w+)\(\"[bd] %s\", n\)\n", outcome.source)
+    assert len(shared) == 2 and len(set(shared)) == 1, outcome.source
+    operators = re.findall(r"custom_op.*\ndef (\w+)", outcome.source)
+    assert len(set(operators)) == len(operators) == 4
+    outcome.check((X + 9,), exact=True)
+    expected = written(imported(outcome.original).f)
+    assert expected == written(imported(outcome.source).f)
+    for backend in ("eager", "inductor"):
+        assert expected == written(torch.compile(imported(outcome.source).f, backend=backend))
 
 
 def test_order_is_kept_also_when_something_raises():
