@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
@@ -92,6 +93,48 @@ def test_fixed(before, after):
         new(NAN)
     with pytest.raises(RuntimeError):
         torch.compile(new, backend="eager")(NAN)
+
+
+@pytest.mark.parametrize("message", ["", ', "NaN in hidden state"'])
+@pytest.mark.parametrize(
+    ("test", "after"),
+    [
+        ("not torch.isnan(x).any()", "~torch.isnan(x).any()"),
+        ("not (x < 0).any()", "~(x < 0).any()"),
+        ("not x.min() < 0", "~(x.min() < 0)"),
+        ("not (x < 0).any() and x.min() >= 0", "(~(x < 0).any()) & (x.min() >= 0)"),
+        ("(x >= 0).all()", None),
+        ("x.min() >= 0", None),
+        ("torch.isfinite(x).all()", None),
+    ],
+)
+def test_an_assertion_on_a_reduction_is_one_line(test, after, message):
+    source = f"{HEAD}        assert {test}{message}\n{END}"
+    new = source
+    if after is not None:
+        new, (rewrite,), _ = offered(source, test, BRANCH, X, rule="FG102")
+        assert new == f"{HEAD}        assert {after}{message}\n{END}"
+        assert rewrite.applicability is Applicability.UNSAFE
+        assert "raises RuntimeError" in rewrite.assumes[0]
+    model, bad = imported(new).Model(), torch.tensor([-1.0, float("nan")])
+    with pytest.raises(AssertionError):
+        model(torch.tensor([-1.0, float("inf")]) if "nan" not in test else bad)
+    text = "NaN in hidden state" if message else "assertion error"
+    for fullgraph in (True, False):
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="eager", fullgraph=fullgraph)
+        assert torch.equal(compiled(X), X * 2)
+        with pytest.raises(RuntimeError, match=text):
+            compiled(torch.tensor([-1.0, float("inf")]) if "nan" not in test else bad)
+
+
+def test_the_assertion_leads_the_operator():
+    source = f'{HEAD}        assert not torch.isnan(x).any(), "NaN"\n{END}'
+    fixes = fix(imported(source).Model(), (X,), inductor=False)
+    accepted = [(made.rule, made.replaced_by) for made in fixes.suggestions if made.accepted]
+    assert accepted == [("FG102", ""), ("FG101", "FG102")], fixes
+    assert "+        assert ~torch.isnan(x).any()" in fixes.diff(unsafe=True)
+    assert "custom_op" not in fixes.diff(unsafe=True)
 
 
 @pytest.mark.parametrize(
