@@ -8,8 +8,8 @@ from enum import StrEnum
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.source import Replacement
+from fullgraph.rewrites.analysis import Site, binds_variable, walk
+from fullgraph.rewrites.source import Document, FunctionNode, Replacement
 
 
 class Applicability(StrEnum):
@@ -89,3 +89,28 @@ class Rule:
     summary: str = field(default="", compare=False)
     doc: str = field(default="", compare=False)
     topic: str = field(default="", compare=False)
+
+    def answer(self, site: Site) -> Rewrite | Refusal | None:
+        """Return the edit for a site, unless a variable hides the module `torch` that it uses."""
+        made = self.rewrite(site)
+        if isinstance(made, Rewrite) and _is_torch_hidden(site.document, made.replacements):
+            return Refusal(f"a variable is named `{site.document.torch}`, as the module is")
+        return made
+
+
+def _is_torch_hidden(document: Document, edits: Mapping[cst.CSTNode, Replacement]) -> bool:
+    """Return whether new code in a function uses `torch`, which is a variable there."""
+    for old, new in edits.items():
+        around = [one for one in document.ancestors(old) if isinstance(one, FunctionNode)]
+        nodes = new.nodes if isinstance(new, cst.FlattenSentinel) else [new]
+        names = [
+            name
+            for node in nodes
+            if isinstance(node, cst.CSTNode)
+            for name in walk(node)
+            if isinstance(name, cst.Name) and name not in document.parents
+        ]
+        uses = any(name.value == document.torch for name in names)
+        if uses and any(binds_variable(function, document.torch) for function in around):
+            return True
+    return False

@@ -25,6 +25,7 @@ from fullgraph.rewrites.analysis.flags import follow_or_assume, skipping_flag
 from fullgraph.rewrites.analysis.flow import (
     always_exits,
     assignment_targets,
+    binds_variable,
     chain_root,
     live_in,
     live_out,
@@ -83,6 +84,7 @@ __all__ = [
     "assigned_value",
     "assigned_values",
     "assignment_targets",
+    "binds_variable",
     "called_function",
     "chain_root",
     "class_of",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.source import Document, dotted_name
+from fullgraph.rewrites.source import Document, FunctionNode, dotted_name
 
 _BLOCKS = cst.IndentedBlock | cst.SimpleStatementSuite | cst.Module
 _SCOPES = cst.FunctionDef | cst.Lambda | cst.ClassDef
@@ -75,6 +75,14 @@ def assignment_targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
         case cst.Del():
             return tuple(_flatten_target(node.target))
     return ()
+
+
+def binds_variable(function: FunctionNode, name: str) -> bool:
+    """Return whether a function, or one inside it, binds `name`, other than by an import."""
+    nodes = [*walk(function)]
+    parameters = [one.name.value for one in nodes if isinstance(one, cst.Param)]
+    targets = [dotted_name(target) for one in nodes for target in assignment_targets(one)]
+    return name in parameters or name in targets
 
 
 def removable_line(document: Document, node: cst.CSTNode) -> cst.SimpleStatementLine | None:

@@ -131,7 +131,7 @@ def _offered_fixes(site: Site, rules: Iterable[Rule]) -> list[Fix]:
     for rule in rules:
         if site.category not in rule.categories or rule.boundary:
             continue
-        answer = rule.rewrite(site)
+        answer = rule.answer(site)
         if isinstance(answer, Rewrite) and answer.replacements:
             offered += _as_fixes(site.document, rule, answer)
     order = [Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY]

@@ -192,7 +192,7 @@ def _offers_for(
         for site in _sites_of(cause, facts, causes, entry) if group else ():
             found = []
             for rule in group:
-                answer = rule.rewrite(site)
+                answer = rule.answer(site)
                 if isinstance(answer, Refusal):
                     (advice if answer.advises else refusals).append(f"{rule.code}: {answer.reason}")
                 elif answer is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -13,7 +13,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, Posi
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
-from fullgraph.rewrites.source.import_lines import add_imports
+from fullgraph.rewrites.source.import_lines import add_imports, imported_names
 from fullgraph.rewrites.source.templates import parenthesize, round_trips
 from fullgraph.rewrites.source.wrapping import wrap_new_lines
 
@@ -121,19 +121,7 @@ class Document:
     @functools.cached_property
     def imports(self) -> dict[str, str]:
         """Qualified names by the names that imports bind, including imports inside functions."""
-        found = dict(self.inherited)
-        for node in self.ranges:
-            if isinstance(node, cst.Import):
-                for alias in node.names:
-                    name = dotted_name(alias.name)
-                    bound = alias.evaluated_alias or name.partition(".")[0]
-                    found[bound] = name if alias.evaluated_alias else bound
-            elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-                module = dotted_name(node.module) if node.module else ""
-                for alias in node.names:
-                    name = dotted_name(alias.name)
-                    found[alias.evaluated_alias or name] = f"{module}.{name}".lstrip(".")
-        return found
+        return {**self.inherited, **imported_names(self.ranges)}
 
     def class_around(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """Return the innermost class around a node; None outside of classes."""
@@ -146,6 +134,11 @@ class Document:
             if qualified == meaning or qualified.startswith(f"{meaning}."):
                 return name + qualified[len(meaning) :]
         return None
+
+    @property
+    def torch(self) -> str:
+        """How new code writes the module `torch`: "torch", or the name that it is imported as."""
+        return self.imported_name("torch") or "torch"
 
     def unused_name(self, stem: str) -> str:
         """Return a name that the file does not use: `stem`, `stem_2`, …"""
@@ -180,7 +173,7 @@ class Document:
             }
         changing = {one for node in replacements for one in (node, *self.ancestors(node))}
         module = replace_nodes(self.module, replacements, changing.__contains__)
-        missing = [name for name in dict.fromkeys(imports) if not self._imports(name)]
+        missing = [name for name in dict.fromkeys(imports) if not self._imports(name, replacements)]
         module = add_imports(module, missing)
         return wrap_new_lines(self.text, module.code + self._text_after_tree)
 
@@ -202,10 +195,19 @@ class Document:
         """The blank lines and comments at the end of the text that libcst drops."""
         return self.text[len(_text_of_statements(self.text)) :]
 
-    def _imports(self, name: str) -> bool:
-        """Return whether the file already imports `name`: "torch" or, for any alias, "m as a"."""
+    def _imports(self, name: str, edited: Iterable[cst.CSTNode]) -> bool:
+        """Return whether edits can use `name`: "torch" or, for any alias, "m as a".
+
+        An import in a function that is not around all `edited` nodes does not count.
+        """
         imported, _, alias = name.partition(" as ")
-        return imported in self.imports.values() if alias else self.imported_name(name) is not None
+        around = [{None, *self.ancestors(node)} for node in edited]
+        lines = [n for n in self.ranges if isinstance(n, cst.Import | cst.ImportFrom)]
+        seen = [n for n in lines if all(self.function(n) in one for one in around)]
+        known = {**self.inherited, **imported_names(seen)}.values()
+        if alias:
+            return imported in known
+        return any(f"{imported}.".startswith(f"{one}.") for one in known)
 
     # Lookup tables.
 

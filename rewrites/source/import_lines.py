@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
+from libcst.helpers import get_full_name_for_node
 
 Body = Sequence[cst.SimpleStatementLine | cst.BaseCompoundStatement]
 _BLANK = cst.EmptyLine(indent=False)
+
+
+def imported_names(nodes: Iterable[cst.CSTNode]) -> dict[str, str]:
+    """Return qualified names by the names that the imports among `nodes` bind."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, cst.Import):
+            for alias in node.names:
+                name = alias.evaluated_name
+                bound = alias.evaluated_alias or name.partition(".")[0]
+                found[bound] = name if alias.evaluated_alias else bound
+        elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+            module = get_full_name_for_node(node.module) if node.module else ""
+            for alias in node.names:
+                name = alias.evaluated_name
+                found[alias.evaluated_alias or name] = f"{module}.{name}".lstrip(".")
+    return found
 
 
 def add_imports(module: cst.Module, names: Sequence[str]) -> cst.Module:

@@ -29,7 +29,7 @@ def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
 
     A float becomes float64, so that it loses no digits.
     """
-    torch = document.imported_name("torch") or "torch"
+    torch = document.torch
     dtype = f", dtype={torch}.float64" if isinstance(number, cst.Float) else ""
     return f"{torch}.tensor({document.code(number)}{dtype})"
 

@@ -42,7 +42,7 @@ def keep_out_of_eager(document: Document, rewrite: Rewrite) -> Rewrite:
     They become calls of functions that are defined below the imports of the file. The rewrite is
     returned as it is if it makes no such calls, or if the file has no imports.
     """
-    torch = document.imported_name("torch") or "torch"
+    torch = document.torch
     edits: dict[cst.CSTNode, Replacement] = dict(rewrite.replacements)
     definitions: list[cst.BaseStatement] = []
     for called, template in _TEXTS.items():
@@ -79,7 +79,7 @@ def _find_definition(document: Document, template: str) -> str:
 
 def _has_text(document: Document, function: cst.FunctionDef, template: str) -> bool:
     """Return whether a function has the text of `template`, under any name."""
-    torch = document.imported_name("torch") or "torch"
+    torch = document.torch
     text = template.format(name=function.name.value, torch=torch)
     return document.code(function).strip() == text.strip()
 

@@ -228,7 +228,7 @@ def offered(
     assert node is not None, f"{expression!r} is no node"
     site = Site(document, node, category, facts)
     asked = [one for one in all_rules() if category in one.categories and one.code.startswith(rule)]
-    answers = [one.rewrite(site) for one in asked]
+    answers = [one.answer(site) for one in asked]
     rewrites = [a for a in answers if isinstance(a, Rewrite) and a.replacements]  # no ideas
     if shorter:
         rewrites = [one.shorter for one in rewrites if one.shorter is not None]

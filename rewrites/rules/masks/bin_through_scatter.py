@@ -88,7 +88,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _torch_name(site: Site) -> str:
-    return site.document.imported_name("torch") or "torch"
+    return site.document.torch
 
 
 def _is_below(site: Site, tensor: cst.BaseExpression, length: cst.BaseExpression) -> bool:

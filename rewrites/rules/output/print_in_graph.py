@@ -65,7 +65,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return refusal
     if uses_function_transforms(site.document):
         text.assumes.append("nothing runs it under `torch.func.vmap`")
-    torch = site.document.imported_name("torch") or "torch"
+    torch = site.document.torch
     new = build_expression(
         "{torch}._higher_order_ops.print({text}{values})",
         torch=torch,

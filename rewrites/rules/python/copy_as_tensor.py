@@ -116,7 +116,7 @@ def _clone_nested(
 
     The function is added after the imports, or is the one that an earlier edit added.
     """
-    torch = document.imported_name("torch") or "torch"
+    torch = document.torch
     texts = {
         one.name.value: _CLONE_TENSORS.format(name=one.name.value, torch=torch)
         for one in document.module.body

@@ -40,7 +40,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if _draws_untraced(site):
         return Refusal("numbers that are not traced are drawn in the same function")
-    torch = site.document.imported_name("torch") or "torch"
+    torch = site.document.torch
     tensor = build_expression(
         "{torch}.full((), {number}, dtype={torch}.{dtype})",
         torch=torch,

@@ -33,7 +33,7 @@ def conditions_of(
     tensors, and no gradient flows through it, which matters if a result is `floating`. Arguments in
     `never_none` must not be None. Left out is what the annotations of `helper` guarantee.
     """
-    torch = document.imported_name("torch") or "torch"
+    torch = document.torch
     parameters = {one.name.value: one for one in parameters_of(helper)}
     no_grad = any(
         m.matches(one.decorator, NO_GRAD | m.Call(func=NO_GRAD)) for one in helper.decorators

@@ -158,7 +158,7 @@ def decorate(
     `decorator` is its source without the "@": "torch.compiler.disable". It is the outermost, but
     for `staticmethod`. Raises NotApplicable if TorchScript could no longer compile the function.
     """
-    torch, name = site.document.imported_name("torch") or "torch", helper.name.value
+    torch, name = site.document.torch, helper.name.value
     assumes: tuple[str, ...] = ()
     if (hidden := _find_hidden_name(site, helper)) is not None:
         if uses_torchscript(site.document):

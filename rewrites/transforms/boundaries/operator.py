@@ -117,7 +117,7 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     edit, moved = define(arguments=arguments, body=[line]), define(arguments=arguments)
     floating = _has_floating(results)
     tests = conditions_of(document, helper, arguments, never_none, edit.ranks, floating=floating)
-    torch = document.imported_name("torch") or "torch"
+    torch = document.torch
     tracing = f"{torch}.compiler.is_dynamo_compiling()"  # false in kernels run while compiling
     scripting = (f"not {torch}.jit.is_scripting()",) if uses_torchscript(document) else ()
     conditions = (*scripting, tracing, *tests)
@@ -159,7 +159,7 @@ def operator_edit(
     path = operator_path(document, name)
     if path is None:
         raise NotApplicable("an operator cannot be named after this file")
-    torch = document.imported_name("torch") or "torch"
+    torch = document.torch
     if torch.partition(".")[0] in {*piece.given, *names_bound(piece.function.body)}:
         raise NotApplicable(f"`{piece.function.name.value}` has a variable `{torch}` of its own")
     if own := find_class_scope(document, statements if body is None else (), renamed):

@@ -97,7 +97,7 @@ def _conditional_draw(
     `torch.cond(t, lambda: torch.randn(3), lambda: torch.zeros(3))` for `call` = `torch.randn(3)`.
     Raises NotApplicable for calls other than `rand`, `randn` and their `_like` forms.
     """
-    torch = site.document.imported_name("torch") or "torch"
+    torch = site.document.torch
     last = site.document.qualified_name(call.func).removeprefix("torch.")
     keywords = {arg.keyword.value for arg in call.args if arg.keyword}
     if last not in _ZEROS or keywords & {"generator", "out"} or any(a.star for a in call.args):

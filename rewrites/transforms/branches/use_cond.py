@@ -214,7 +214,7 @@ class CondWriter:
     @property
     def _torch(self) -> str:
         """The name of torch in the file."""
-        return self.site.document.imported_name("torch") or "torch"
+        return self.site.document.torch
 
     def _is_new(self, value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> bool:
         """Return whether a result shares no memory with earlier values."""

@@ -52,7 +52,7 @@ class WhileLoopWriter:
             ", ".join(self._initial_value(n, facts[n]) for n in carried),
         )
         comma = "," if len(carried) == 1 else ""
-        torch = self.site.document.imported_name("torch") or "torch"
+        torch = self.site.document.torch
         target = f"({names},)" if len(carried) == 1 else names
         short = self._single_value(carried, results)
         if short is not None and not lost_comments(self.node, []):

@@ -107,7 +107,7 @@ def define_operator(
     document: Document, kind: OperatorKind, name: str, signature: str, body: Sequence[Statement]
 ) -> list[cst.BaseStatement]:
     """Return the statements that define the operator `name`, whose body is `body`."""
-    torch = document.imported_name("torch") or "torch"
+    torch = document.torch
     path = operator_path(document, name)
     assert path is not None
     text = (_OPERATOR + kind.mark).format(

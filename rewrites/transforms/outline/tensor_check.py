@@ -212,7 +212,7 @@ def _tensor_of_call(check: TensorCheck, call: cst.Call) -> tuple[cst.BaseExpress
     site = check.site
     if (inner := strip_item(site, call)) is not call:
         return _tensor_of_condition(check, inner)
-    torch = site.document.imported_name("torch") or "torch"
+    torch = site.document.torch
     match site.callee_name(call):
         case "bool" if len(call.args) == 1:
             return _tensor_of_condition(check, call.args[0].value)

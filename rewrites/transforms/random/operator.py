@@ -48,7 +48,7 @@ def define_draw_operator(
     argument is not an int or a float.
     """
     document = site.document
-    torch = document.imported_name("torch") or "torch"
+    torch = document.torch
     operator_name = _operator_name(site, call)
     path = operator_path(document, operator_name)
     if path is None:

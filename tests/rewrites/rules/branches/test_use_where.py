@@ -388,3 +388,32 @@ def test_eager_and_compiled_code_are_one_without_a_subgraph():
     )
     assert "torch.where" in text
     assert made.as_compiled is None
+
+
+@pytest.mark.parametrize("body", ["torch = x * 2", "torch: int = 2", "for torch in (1, 2): pass"])
+def test_where_a_variable_is_named_torch_the_branch_stays(body):
+    branch = "    if x.sum() > 0:\n        x = x + torch\n    return x\n"
+    source = f"{HEAD}def f(x):\n    {body}\n{branch}"
+    text, _, refusals = offered(source, "x.sum() > 0", "data-dependent branch", X)
+    assert text == "" and "a variable is named `torch`, as the module is" in refusals, refusals
+
+
+def test_an_import_in_another_function_is_not_enough():
+    other = "def g(x):\n    import torch\n    return torch.ones(3)\n"
+    source = f"{other}\n\ndef f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
+    outcome = rewritten(source, torch.ones(3))
+    assert outcome.source.startswith("import torch\n")
+    assert "torch.where(x.sum() > 0, x + 1, x)" in outcome.source
+    outcome.check((-torch.ones(3),))
+
+
+@pytest.mark.parametrize("value", ["a * 1", "b.sum()"])
+def test_where_both_returns_are_one_the_test_of_shapes_goes(value):
+    early = value.replace("b", "a")
+    source = (
+        f"{HEAD}def f(a, b):\n    # quick\n    if torch.equal(a, b):\n"
+        f"        return {early}\n    return {value}\n"
+    )
+    outcome = rewritten(source, X, X.clone())
+    assert outcome.source == f"{HEAD}def f(a, b):\n    # quick\n    return {value}\n"
+    outcome.check((X, X * 2), (X, X[:2]))
