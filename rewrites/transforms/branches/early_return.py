@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     NotApplicable,
@@ -130,6 +131,9 @@ def select_return(
     saves = alone and goes_on and not works
     skips = works and not (goes_on or after.statements) and condition.guard is None
     selection.has_shortcut |= saves or skips
+    same = value.deep_equals(after.value) and not (lines or after.statements or saves)
+    if condition.guard is not None and same and not m.findall(condition.guard, m.Call()):
+        return _place_edits(node, [], after, after.line, edits)
     if condition.guard is not None:
         found = _rewrite_guarded(node, condition, after, value, choice.uses, lines)
         if saves and not condition.disjunction and after.value in walk(value):
