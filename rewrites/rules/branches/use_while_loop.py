@@ -19,7 +19,8 @@ Unsafe where it is not known that what is handed on keeps its dtype and shape, w
 `torch.while_loop` requires, and where a counter is used after the loop.
 
 Refuses: bodies that print or change anything but local names, change tensors in place, or leave the
-loop by `break`, `continue` or `return`; `while … else`.
+loop by `break`, `continue` or `return`; `while … else`; tensors that are changed in place after the
+loop, which are those from before it where it does not run.
 """
 
 from __future__ import annotations

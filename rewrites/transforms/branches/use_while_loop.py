@@ -10,11 +10,13 @@ from fullgraph.compiler.facts import ValueSummary
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
+    assigned_values,
     infer_variable,
     is_new_tensor,
     live_in,
     names_bound,
     names_bound_before,
+    names_mutated,
     names_read,
     side_effect_of,
     statements_after,
@@ -43,6 +45,7 @@ class WhileLoopWriter:
         self._require_assignments()
         carried = self._carried_names()
         facts = {name: self._seen_variable(name) for name in carried}
+        self._require_unchanged_later([name for name in carried if facts[name].is_tensor])
         counters = [name for name in carried if facts[name].is_number]
         condition = self._condition_tensor(counters)
         body = replace_nodes(self.node.body, self._rewrite_counter(counters)).body
@@ -125,6 +128,23 @@ class WhileLoopWriter:
                 self.assumes[f"a tensor may take the place of the number `{name}`"] = None
         return carried
 
+    def _require_unchanged_later(self, tensors: list[str]) -> None:
+        """Raise NotApplicable where a tensor from before the loop would be changed after it.
+
+        Without an iteration the loop leaves that tensor, and `torch.while_loop` returns another.
+        """
+        later = [
+            one for one in statements_after(self.site.document, self.node) if one is not self.node
+        ]
+        used = used_names([self.node.test, *self.node.body.body], skip_bound=False)
+        for name in {*tensors} & {*names_mutated(*later)}:
+            values = assigned_values(self.site.document, used[name]) if name in used else []
+            if not values or not all(v and is_new_tensor(self.site, v) for v in values):
+                raise NotApplicable(
+                    f"`{name}` is changed in place later, and is another tensor if the loop does "
+                    f"not run"
+                )
+
     def _seen_variable(self, name: str) -> ValueSummary:
         """Return the facts of a carried variable. Raises NotApplicable if it cannot be carried."""
         seen = infer_variable(self.site, name, self.node)
@@ -145,7 +165,7 @@ class WhileLoopWriter:
         return {tensor.device for seen in found if seen for tensor in seen.tensors}
 
     def _initial_value(self, name: str, seen: ValueSummary) -> str:
-        return f"torch.tensor({name})" if seen.is_number else name
+        return f"{self.site.document.torch}.tensor({name})" if seen.is_number else name
 
     def _rewrite_counter(self, counters: list[str]) -> dict[cst.CSTNode, cst.CSTNode]:
         """Rewrite a counter's `n += 1` as `n = n + 1`, since a tensor would change in place."""

@@ -37,6 +37,7 @@ def _function(body, head=HEAD):
         ("while x.norm() > 1:\n    x = x / 2\n    if x[0] > 9:\n        break\nreturn x", "within"),
         ("while x.norm() > 1:\n    x /= 2\nreturn x", "in place"),
         ("while x.norm() > 1:\n    x = x / 2\n    y = x + 1\nreturn y", "`y` has no value"),
+        ("while x.norm() > 1:\n    x = x / 2\nx.add_(1)\nreturn x", "changed in place later"),
         ("while x.norm() > 1:\n    x = x / 2\nelse:\n    x = x * 3\nreturn x", "`else`"),
     ],
 )
@@ -88,3 +89,10 @@ def test_unsafe_where_a_counter_is_used_later():
     assert outcome.applicability == [Applicability.UNSAFE]
     assert outcome.assumes == ["a tensor may take the place of the number `n`"]
     outcome.check((X * 0.1,))
+
+
+def test_a_new_tensor_may_change_after_the_loop():
+    body = "y = x * 2\nwhile y.norm() > 1:\n    y = y / 2\ny += 1\nreturn y * 3"
+    outcome = rewritten(_function(body), X * 5)
+    assert outcome.rules == ["FG303"], outcome.refusals
+    outcome.check((X * 0.1,), (X * 1e5,))
