@@ -60,6 +60,7 @@ from fullgraph.rewrites.analysis.torch_names import (
     LAYERS_WITHOUT_PARAMETERS,
     MAKERS,
     PURE_CALLS,
+    VIEWS,
     word_set,
 )
 
@@ -72,6 +73,7 @@ __all__ = [
     "LAYERS_WITHOUT_PARAMETERS",
     "MAKERS",
     "PURE_CALLS",
+    "VIEWS",
     "Definitions",
     "Hazard",
     "Knowledge",

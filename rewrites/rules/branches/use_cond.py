@@ -17,14 +17,16 @@ milliseconds.
 
 Only the branch that is taken is computed, so nothing is asked of the values of the other. Branches
 of several statements become local functions. A branch that returns a tensor that was there before
-returns a copy of it, because `torch.cond` allows no aliases.
+returns a copy of it, because `torch.cond` allows no aliases. It also wants both results to have the
+same order of strides: where one branch transposes, as `x.t()`, its result is made contiguous.
 
 Unsafe where it is not known that both values have the same dtype and shape, which `torch.cond`
 requires, and where something that only one branch uses gets a gradient of zero, and got none when
 the other branch was taken.
 
 Refuses: branches that print or change anything, such as the running statistics of a batch norm;
-values of different shapes; numbers, strings and None as values.
+values of different shapes; numbers, strings and None as values; and tensors that require grad and
+that one branch transposes, as their gradients would differ in the order of strides.
 """
 
 from __future__ import annotations

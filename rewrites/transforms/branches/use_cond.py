@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import libcst as cst
 
@@ -12,6 +13,7 @@ from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
     assignment_targets,
+    infer,
     is_new_tensor,
     live_in,
     names_bound,
@@ -29,6 +31,7 @@ from fullgraph.rewrites.transforms.branches.assignments import (
 )
 from fullgraph.rewrites.transforms.branches.block_lines import Lines, guard_with, lost_comments
 from fullgraph.rewrites.transforms.branches.branches import Branches
+from fullgraph.rewrites.transforms.branches.layouts import transposed_names, transpositions
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter, order_branches
 
@@ -47,8 +50,9 @@ class CondWriter:
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
         """Write a conditional expression as `torch.cond`."""
         one, other = order_branches(condition, node.body, node.orelse)
-        made = self._cond_call(condition, self._as_lambda(one), self._as_lambda(other))
+        made = self._cond_call(condition, *self._as_lambdas(one, other))
         self._require_agreement(one, other)
+        self._require_same_gradients([one], [other])
         Agreement(self.site, self.assumes).assume_zero_gradients([one], [other])
         if condition.guard is None:
             return made
@@ -101,13 +105,14 @@ class CondWriter:
 
         The call assigns `names`, which may be [RETURN]. Branches that only assign become lambdas.
         """
+        self._require_same_gradients(one, other)
         Agreement(self.site, self.assumes).assume_zero_gradients(one, other)
         values = [self._branch_values(branches, names, branch) for branch in (one, other)]
         left, right = values
         if left is not None and right is not None:
             for a, b in zip(left, right, strict=True):
                 self._require_agreement(a, b)
-            lambdas = [self._as_lambda(_pack(found)) for found in (left, right)]
+            lambdas = self._as_lambdas(_pack(left), _pack(right))
             return [_bind_result(names, self._cond_call(condition, *lambdas))]
         operands = sorted({n for branch in (one, other) for n in _names_rebound(branch)})
         functions = [self._branch_function(branches, names, branch) for branch in (one, other)]
@@ -115,16 +120,19 @@ class CondWriter:
             self.site.document.unused_local(self.site.node, stem)
             for stem in ("if_true", "if_false")
         ]
+        sources = [[last_assigned(one, body) for one in results] for body, results in functions]
         made: Lines = []
-        for called, (body, _) in zip(fresh_names, functions, strict=True):
+        for n, (called, (body, results)) in enumerate(zip(fresh_names, functions, strict=True)):
+            packed = _pack(self._results(body, results, sources[n], sources[1 - n]))
             header = build_statement(f"def {called}({', '.join(operands)}):\n    pass\n")
-            made.append(header.with_changes(body=cst.IndentedBlock(body)))
+            lines = [*body, build_statement("return {v}", v=packed)]
+            made.append(header.with_changes(body=cst.IndentedBlock(lines)))
         given = f", ({', '.join(operands)},)" if operands else ""
         call = build_expression(
             f"{self._torch}.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})",
             t=condition.tensor,
         )
-        for a, b in zip(*(results for _, results in functions), strict=False):
+        for a, b in zip(*sources, strict=False):
             self._require_agreement(a, b)
         return separate_functions([*made, _bind_result(names, call)])
 
@@ -145,7 +153,7 @@ class CondWriter:
     def _branch_function(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> tuple[Lines, list[cst.BaseExpression]]:
-        """Return the body of a branch's local function, and the expressions of its results."""
+        """Return the body of a branch's local function without its return, and its results."""
         body: Lines = list(branch)  # type: ignore[arg-type]
         leaves_early = [one for line in body for one in walk(line) if isinstance(one, _JUMPS)]
         results: list[cst.BaseExpression] = []
@@ -168,22 +176,63 @@ class CondWriter:
         self._require_pure(*body, *results)
         if any("." in n for n in names_bound(*body)):
             raise NotApplicable("the branch assigns to attributes")
-        copies = [
-            one
-            if self._is_new(one, body) and not _is_same_result(one, results, body)
-            else _clone_call(one)
-            for one in results
-        ]
-        sources = [last_assigned(one, body) for one in results]
-        return [*body, build_statement("return {v}", v=_pack(copies))], sources
+        return body, results
 
-    def _as_lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
-        """Return `lambda: value`, in which tensors that may alias others are cloned."""
-        self._require_pure(value)
-        items = [
-            one if is_new_tensor(self.site, one) else _clone_call(one) for one in _items_of(value)
+    def _results(
+        self,
+        body: Lines,
+        results: list[cst.BaseExpression],
+        sources: list[cst.BaseExpression],
+        others: list[cst.BaseExpression],
+    ) -> list[cst.BaseExpression]:
+        """Return the results of a branch's local function, as tensors of its own.
+
+        `sources` are the expressions that they come from, and `others` those of the other branch.
+        """
+        return [
+            self._own_result(
+                one,
+                source,
+                other,
+                is_new=self._is_new(one, body) and not _is_same_result(one, results, body),
+            )
+            for one, source, other in zip_longest(results, sources, others[: len(results)])
         ]
-        return build_expression("lambda: {v}", v=_pack(items) if _is_tuple(value) else items[0])
+
+    def _as_lambdas(
+        self, one: cst.BaseExpression, other: cst.BaseExpression
+    ) -> list[cst.BaseExpression]:
+        """Return `lambda: value` for both values, in which tensors that may alias are cloned."""
+        lambdas = []
+        for value, beside in ((one, other), (other, one)):
+            self._require_pure(value)
+            items = _items_of(value)
+            items = [
+                self._own_result(own, own, there, is_new=is_new_tensor(self.site, own))
+                for own, there in zip_longest(items, _items_of(beside)[: len(items)])
+            ]
+            made = _pack(items) if _is_tuple(value) else items[0]
+            lambdas.append(build_expression("lambda: {v}", v=made))
+        return lambdas
+
+    def _own_result(
+        self,
+        value: cst.BaseExpression,
+        source: cst.BaseExpression,
+        other: cst.BaseExpression | None,
+        is_new: bool,
+    ) -> cst.BaseExpression:
+        """Return the result `value` of a branch as a tensor that is new and strided like `other`.
+
+        `source` is the expression that computes it, and `other` that of the other branch.
+        """
+        seen = infer(self.site, source)
+        has_order = seen is None or any(n > 1 for n in seen.dims)
+        own = transpositions(self.site, source) if has_order else frozenset()
+        if own and (other is None or transpositions(self.site, other) != own):
+            copy = f".clone(memory_format={self._torch}.contiguous_format)"
+            return build_expression("{v}.contiguous()" if is_new else "{v}" + copy, v=value)
+        return value if is_new else build_expression("{v}.clone()", v=value)
 
     def _require_pure(self, *nodes: cst.CSTNode) -> None:
         """Raise NotApplicable for side effects, and for random numbers that need a gradient."""
@@ -203,6 +252,20 @@ class CondWriter:
         agreement = Agreement(self.site, self.assumes, self.known)
         for a, b in zip(_items_of(one), _items_of(other), strict=False):
             agreement.check_pair(a, b, numbers=False)
+
+    def _require_same_gradients(
+        self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]
+    ) -> None:
+        """Raise NotApplicable if the gradients of an operand differ in the order of strides."""
+        differ = {
+            n for n, _ in transposed_names(self.site, one) ^ transposed_names(self.site, other)
+        }
+        for name, node in used_names([*one, *other]).items():
+            if name in differ and Agreement(self.site).may_require_grad(node):
+                raise NotApplicable(
+                    f"the branches of `torch.cond` transpose `{name}` differently, and so would be "
+                    "its gradients"
+                )
 
     def _cond_call(
         self, condition: Predicate, one: cst.BaseExpression, other: cst.BaseExpression
@@ -265,10 +328,6 @@ def _pack(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
     return cst.Tuple(
         [cst.Element(value) for value in values], [cst.LeftParen()], [cst.RightParen()]
     )
-
-
-def _clone_call(value: cst.BaseExpression) -> cst.BaseExpression:
-    return build_expression("{v}.clone()", v=value)
 
 
 def last_assigned(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import imported, offered, rewritten
 
 pytestmark = pytest.mark.compiles
 
@@ -17,6 +17,7 @@ def _cond(condition, if_true, if_false, operands=()):
 
 """
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+BACKEND = "aot_eager"
 
 
 def _leaf(x):
@@ -150,3 +151,85 @@ def test_unsafe_where_one_way_uses_what_learns():
     (cond,) = [one for one in rewrites if "torch.cond`" in one.why]
     assert cond.applicability is Applicability.UNSAFE
     assert "`self.a` may get a gradient of zero where it got none" in cond.assumes
+
+
+OWN = "clone(memory_format=torch.contiguous_format)"
+
+
+@pytest.mark.parametrize(
+    ("body", "results"),
+    [
+        ("return x.t() if x.sum() > 0 else x + 1", f"lambda: x.t().{OWN}"),
+        (
+            "if x.sum() > 0:\n    y = x.swapaxes(0, 1) + 1\nelse:\n    y = x + 1\nreturn y.exp()",
+            "lambda: (x.swapaxes(0, 1) + 1).contiguous()",
+        ),
+        (
+            "t = x.transpose(0, 1) * 2\nif x.sum() > 0:\n    return t[1:]\nreturn x[1:] * 2",
+            f"lambda: t[1:].{OWN}",
+        ),
+        (
+            "if x.sum() > 0:\n    z = x @ x\n    y = z.permute(1, 0)\n"
+            "else:\n    z = x.relu()\n    y = z * x\nreturn y",
+            f"return y.{OWN}",
+        ),
+        (
+            "y = torch.linalg.inv(x) if x.sum() > 0 else x * 2\nreturn y",
+            "lambda: torch.linalg.inv(x).contiguous(), lambda: x * 2",
+        ),
+        (
+            "y = x.t() + 1 if x.sum() > 0 else x.t()\nreturn y",
+            "lambda: x.t() + 1, lambda: x.t().clone()",
+        ),
+        (
+            "y = x.t()[0] if x.sum() > 0 else x[0] + 1\nreturn y",
+            "lambda: x.t()[0].clone(), lambda: x[0] + 1",
+        ),
+        (
+            "y = x.t() @ x if x.sum() > 0 else x * 2\nreturn y",
+            "lambda: x.t() @ x, lambda: x * 2",
+        ),
+    ],
+)
+def test_both_results_have_the_same_order_of_strides(body, results):
+    x = torch.eye(4) * 3 + torch.arange(16.0).view(4, 4) / 9
+    source, test = _function(body), "x.sum() > 0"
+    text, (made,), _ = offered(source, test, "data-dependent branch", x, rule="FG302")
+    flat = "".join(line.strip() for line in text.splitlines())
+    assert results in flat
+    assert made.applicability is Applicability.SAFE
+    old, new = imported(source).f, torch.compile(imported(text).f, fullgraph=True, backend=BACKEND)
+    for sign in (1, -1):
+        torch.testing.assert_close(new(x * sign), old(x * sign))
+
+
+@pytest.mark.parametrize(
+    ("branches", "is_refused"),
+    [
+        (("x.t()", "x + 1"), True),
+        (("(x + 1).mT @ x", "x * 2"), True),
+        (("torch.linalg.inv(x)", "x * 2"), True),
+        (("x.t() + 1", "x.t() * 2"), False),
+        (("(x @ x).t()", "x * 2"), False),
+        (("x.detach().t() * x.sum()", "x * 2"), True),
+    ],
+)
+def test_gradients_have_the_same_order_of_strides_or_there_is_no_edit(branches, is_refused):
+    x = torch.eye(4) * 3 + torch.arange(16.0).view(4, 4) / 9
+    one, other = branches
+    source = _function(f"return {one} if x.sum() > 0 else {other}")
+    found = offered(source, "x.sum() > 0", "data-dependent branch", _leaf(x), rule="FG302")
+    text, _, refusals = found
+    assert is_refused is not bool(text)
+    if is_refused:
+        assert "transpose `x` differently" in refusals[0]
+        return
+    old, new = imported(source).f, torch.compile(imported(text).f, fullgraph=True, backend=BACKEND)
+    for sign in (1, -1):
+        runs = []
+        for function in (old, new):
+            leaf = _leaf(x * sign)
+            y = function(leaf)
+            y.square().sum().backward()
+            runs.append((y, leaf.grad))
+        torch.testing.assert_close(runs[1], runs[0])
