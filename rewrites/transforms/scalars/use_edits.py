@@ -18,6 +18,8 @@ from fullgraph.rewrites.analysis import (
     find_definitions,
     follow_or_assume,
     infer,
+    may_change,
+    names_read,
     walk,
 )
 from fullgraph.rewrites.transforms.random import RandomDraw
@@ -123,15 +125,27 @@ class UseEdits(Edits):
         if not have_same_dtype(self.site, subscript.value, value):
             self.append(value, f".to({self.document.code(subscript.value)}.dtype)")
 
-    def clone_if_shared(self, node: cst.BaseExpression, number: Number) -> None:
-        """Clone the tensor at `node` if it shares memory or a `+=` may change it in place."""
+    def clone_if_shared(
+        self, node: cst.BaseExpression, number: Number, *, is_local: bool = False
+    ) -> Number:
+        """Clone the tensor at `node` if it shares memory or a `+=` may change it in place.
+
+        A local variable may share memory that nothing in its function changes. Returns the number
+        with what it owns then.
+        """
         parent = self.document.parent(node)
         names = {node.value} if isinstance(node, cst.Name) else set()
         if names and isinstance(parent, cst.Assign):
             names |= {n.target.value for n in parent.targets if isinstance(n.target, cst.Name)}
         shared = not isinstance(parent, cst.Return) and names & self._augmented_names(node)
-        if shared or not number.owns_memory:
-            self.append_call(node, number, ".clone()")
+        function = self.document.function(node) if is_local else None
+        is_constant = function is not None and not may_change(
+            self.site, names_read(node), [function.body]
+        )
+        if not shared and (number.owns_memory or is_constant):
+            return number
+        self.append_call(node, number, ".clone()")
+        return replace(number, owns_memory=True)
 
     def propagate_to_name(self, name: cst.Name, number: Number) -> None:
         """Propagate the tensor to all uses of the variable `name`. Raises NotApplicable."""

@@ -137,8 +137,8 @@ class Uses(UseEdits):
         for one in parent.targets:
             match one.target:
                 case cst.Name() as name:
-                    self.clone_if_shared(node, number)
-                    self.propagate_to_name(name, replace(number, owns_memory=True))
+                    kept = self.clone_if_shared(node, number, is_local=True)
+                    self.propagate_to_name(name, kept)
                 case cst.Subscript(value=base) as subscript if self.is_tensor(base):
                     self._propagate_to_element(subscript, node, number)
                 case cst.Attribute() | cst.Subscript() as target:

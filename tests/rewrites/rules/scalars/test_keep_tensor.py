@@ -544,13 +544,13 @@ FILLS = [
     ),
     (
         "n = i[2].item()\n    x[..., 1:n, :2] = i[0].item()\n    return x",
-        "n = i[2].clone()\n    positions = torch.arange(x.shape[-2], device=x.device)\n"
+        "n = i[2]\n    positions = torch.arange(x.shape[-2], device=x.device)\n"
         "    inside = ((positions >= 1) & (positions < n))[:, None]\n"
         "    x[..., :, :2].masked_fill_(inside, i[0])\n    return x",
     ),
     (
         "n = i[2].item()\n    x[1:n, :2] = 7\n    return x",
-        "n = i[2].clone()\n    positions = torch.arange(x.shape[0], device=x.device)\n"
+        "n = i[2]\n    positions = torch.arange(x.shape[0], device=x.device)\n"
         "    inside = ((positions >= 1) & (positions < n))[:, None]\n"
         "    x[:, :2].masked_fill_(inside, 7)\n    return x",
     ),
@@ -579,7 +579,7 @@ ASSIGNED = [
     ("x[0] = y.sum().item()", "x[0] = y.sum().detach()"),
     (
         "n = i[0].item()\n    x[:, n : n + 2] = y[:2]",
-        "n = i[0].clone()\n    x[:, n + torch.arange(2, device=x.device)] = y[:2].to(x.dtype)",
+        "n = i[0]\n    x[:, n + torch.arange(2, device=x.device)] = y[:2].to(x.dtype)",
     ),
     (
         "n = i[0]\n    # both\n    x[1:, n : n + 2] = y[:2]\n    x[0, n : n + 2] = y[0]",
@@ -730,3 +730,15 @@ def test_a_returned_truth_value_stays_a_tensor(number, after):
     before, now = imported(fixed.original), imported(fixed.source)
     for x in (X, X - 2, X * 0, X.abs() * 9):
         assert before.f(x)[1] == bool(now.f(x)[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "suffix"), [("y = x * 2", ""), ("t += 1", ".clone()"), ("t[...] = 0", ".clone()")]
+)
+def test_a_number_is_copied_where_its_tensor_changes(change, suffix):
+    body = f"    n = t.item()\n    {change}\n    return x * n + t, n\n"
+    outcome = rewritten(f"{HEAD}def f(x, t):\n{body}", X, torch.tensor(3))
+    after = body.replace("t.item()", f"t{suffix}")
+    if not suffix:  # what is returned is no other tensor
+        after = after.replace(", n\n", ", n.clone()\n")
+    assert outcome.source == f"{HEAD}def f(x, t):\n{after}", outcome.refusals
