@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -155,6 +155,8 @@ def _check_attribute(
                 a, b = _drop_zero_gradients(a, b, assumes)
             if name == "outputs":
                 a, b = _relax_outputs(a, b, aliases_are_stable, assumes)
+            if name == "state":
+                a = _relax_state(a, b, [one.state for one in old.values()], assumes)
             if name == "raised" and before.crashed and str(b).startswith(_GRAPH_ASSERTION):
                 assumes[OTHER_MESSAGE] = None
                 continue
@@ -346,6 +348,24 @@ def _relax_outputs(
         ]
         return type(a)(x for x, _ in pairs), type(b)(y for _, y in pairs)
     return a, b
+
+
+def _relax_state(a: object, b: object, runs: Sequence[object], assumes: dict[str, None]) -> object:
+    """Return the state `a`, with the gradients that `b` newly requires and other `runs` do, too.
+
+    The assumption on them is added to `assumes`.
+    """
+    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+        known = any(isinstance(one, TensorValue) and one.requires_grad for one in runs)
+        return _relax_outputs(a, b, True, assumes)[0] if known else a
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        inner = {key: [one.get(key) for one in runs if isinstance(one, Mapping)] for key in a}
+        return {key: _relax_state(one, b.get(key), inner[key], assumes) for key, one in a.items()}
+    if isinstance(a, tuple | list) and type(a) is type(b) and len(a) == len(b):
+        alike = [one for one in runs if isinstance(one, tuple | list) and len(one) == len(a)]
+        items = zip(a, b, *alike, strict=True)
+        return type(a)(_relax_state(x, y, more, assumes) for x, y, *more in items)
+    return a
 
 
 def _aliases_of(encoded: object) -> tuple[str, ...]:

@@ -122,6 +122,11 @@ def _add_small_statement(
             if shared := set(names_bound(small)) & names_read(*made.values.values()):
                 raise NotApplicable(f"the branch assigns to `{min(shared)}` twice")
             _add_local_line(made, line, small)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))]) if (
+            not isinstance(small.value, cst.Tuple)
+            and all(isinstance(one.value, cst.Name) for one in elements)
+        ):
+            _add_unpacked(site, made, small)
         case cst.Assign(targets=[target]):
             _add_assignment(site, made, line, target.target, small.value, read_later)
         case cst.Assign(targets=targets) if read_later.issuperset(
@@ -154,6 +159,20 @@ def _add_local_line(
         raise NotApplicable(f"the branch uses `{min(known)}`, which it has just assigned")
     whole = len(line.body) == 1
     made.local_lines.append(line if whole else cst.SimpleStatementLine([small]))
+
+
+def _add_unpacked(site: Site, made: BranchValues, small: cst.Assign) -> None:
+    """Add `new_h, new_c = f(x)` to the local lines, and `new_h` as the value of `h`."""
+    value = _fill_in_values(site, made, small.value)
+    target = small.targets[0]
+    renamed = {
+        one: cst.Name(site.document.unused_local(small, f"new_{one.value}", f"other_{one.value}"))
+        for one in walk(target)
+        if isinstance(one, cst.Name)
+    }
+    new = cst.Assign([cst.ensure_type(replace_nodes(target, renamed), cst.AssignTarget)], value)
+    made.local_lines.append(cst.SimpleStatementLine([new]))
+    made.values |= {old.value: name for old, name in renamed.items()}
 
 
 def _appended_list(site: Site, call: cst.Call) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     ELEMENTWISE,
@@ -183,6 +184,10 @@ def conditional_statement(
     """
     if isinstance(small, cst.Pass) or is_update(choice.site, small):
         return small if isinstance(small, cst.Pass) else guard_update(choice, small, when)
+    names = names_bound(small)
+    if _unpacks(small) and not set(names).intersection(read_later):
+        choice.require_pure(small)
+        return small
     target, value = parse_assignment(choice.site, small)
     choice.require_pure(value)
     path = dotted_name(target)
@@ -193,6 +198,14 @@ def conditional_statement(
     new = choice.select(value, before) if when else choice.select(before, value)
     assert isinstance(target, cst.BaseAssignTargetExpression)
     return cst.Assign([cst.AssignTarget(target)], new)
+
+
+def _unpacks(small: cst.BaseSmallStatement) -> bool:
+    """Return whether a statement binds several names: `low, high = x.aminmax()`."""
+    pattern = m.Assign(
+        targets=[m.AssignTarget(target=m.Tuple([m.AtLeastN(m.Element(m.Name()), n=2)]))]
+    )
+    return m.matches(small, pattern)
 
 
 def parse_assignment(

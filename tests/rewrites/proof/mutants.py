@@ -52,6 +52,10 @@ WRONG = {
         "    return x * (state['steps'] + 1)",
     ),
     "buffer not updated": ("    buffer.add_(x.detach())\n    return x + 1", "    return x + 1"),
+    "state with a gradient that it never had": (
+        "    state['total'] = x.detach() * 2\n    return x + 1",
+        "    state['total'] = x * 2\n    return x + 1",
+    ),
     "stale value in a deferred print": (
         "    y = x.detach().clone()\n    y.zero_()\n    print(y)\n    y += 1\n    return y + x",
         "    y = x.detach().clone()\n    y.zero_()\n    y += 1\n    print(y)\n    return y + x",
@@ -171,6 +175,12 @@ GRANTED = {
         "    if x.sum() > 0:\n        return x * 2\n    return torch.ones(4)",
         "    return torch.where(x.sum() > 0, x * 2, torch.ones(4))",
         (NEW_GRADIENT, NO_GRADIENT),
+    ),
+    "state that only one side gives a gradient": (
+        "    if x.sum() > 0:\n        state['total'] = x * 2\n    else:\n"
+        "        state['total'] = torch.ones(4)\n    return x + 1",
+        "    state['total'] = torch.where(x.sum() > 0, x * 2, torch.ones(4))\n    return x + 1",
+        (NEW_GRADIENT,),
     ),
     "another value where the original is not finite": (
         "    return (x + 2).log().sum()",

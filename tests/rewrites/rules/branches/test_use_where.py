@@ -417,3 +417,43 @@ def test_where_both_returns_are_one_the_test_of_shapes_goes(value):
     outcome = rewritten(source, X, X.clone())
     assert outcome.source == f"{HEAD}def f(a, b):\n    # quick\n    return {value}\n"
     outcome.check((X, X * 2), (X, X[:2]))
+
+
+@pytest.mark.parametrize(
+    ("branch", "lines"),
+    [
+        (
+            "    h, c = torch.aminmax(x, dim=0)",
+            "new_h, new_c = torch.aminmax(x, dim=0)\n"
+            "h = torch.where(condition, new_h, h)\nc = torch.where(condition, new_c, c)",
+        ),
+        (
+            "    h, c = torch.aminmax(x, dim=0)\n    h = h + c",
+            "new_h, new_c = torch.aminmax(x, dim=0)\n"
+            "h = torch.where(condition, new_h + new_c, h)\nc = torch.where(condition, new_c, c)",
+        ),
+        (
+            "    low, high = torch.aminmax(x, dim=0)\n    h.copy_(torch.min(h, low))",
+            "low, high = torch.aminmax(x, dim=0)\n"
+            "h.copy_(torch.where(condition, torch.min(h, low), h))",
+        ),
+    ],
+)
+def test_several_names_are_bound_in_a_branch(branch, lines):
+    x, h, c = torch.randn(3, 4), torch.randn(4), torch.randn(4)
+    names = ("x", "h", "c")
+    fixed = rewritten(_function(f"if x.sum() > 0:\n{branch}\nreturn h + c", *names), x.abs(), h, c)
+    after = _function(f"condition = x.sum() > 0\n{lines}\nreturn h + c", *names)
+    assert fixed.source == after, fixed.refusals
+    fixed.check((-x.abs(), h, c))
+
+
+def test_branches_that_bind_the_same_names_run_by_themselves():
+    body = (
+        "if x.sum() > 0:\n    h, c = torch.aminmax(x, dim=0)\nelse:\n"
+        "    h, c = torch.aminmax(-x, dim=0)\nreturn h + c * 2"
+    )
+    x = torch.randn(3, 4)
+    fixed = rewritten(_function(body), x.abs())
+    assert fixed.rules == ["FG302"]
+    fixed.check((-x.abs(),))
