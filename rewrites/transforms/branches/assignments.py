@@ -19,7 +19,13 @@ from fullgraph.rewrites.analysis import (
     side_effect_of,
     walk,
 )
-from fullgraph.rewrites.source import build_statement, dotted_name, parenthesize, replace_nodes
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_statement,
+    dotted_name,
+    parenthesize,
+    replace_nodes,
+)
 from fullgraph.rewrites.transforms.branches.own_tensors import updates_own_tensor
 
 RETURN = "return"
@@ -165,14 +171,16 @@ def _add_unpacked(site: Site, made: BranchValues, small: cst.Assign) -> None:
     """Add `new_h, new_c = f(x)` to the local lines, and `new_h` as the value of `h`."""
     value = _fill_in_values(site, made, small.value)
     target = small.targets[0]
-    renamed = {
-        one: cst.Name(site.document.unused_local(small, f"new_{one.value}", f"other_{one.value}"))
-        for one in walk(target)
-        if isinstance(one, cst.Name)
-    }
+    names: dict[str, str] = {}
+    renamed: dict[cst.CSTNode, Replacement] = {}
+    for one in walk(target):
+        if isinstance(one, cst.Name):
+            stems = f"new_{one.value}", f"other_{one.value}"
+            names[one.value] = site.document.unused_local(small, *stems)
+            renamed[one] = cst.Name(names[one.value])
     new = cst.Assign([cst.ensure_type(replace_nodes(target, renamed), cst.AssignTarget)], value)
     made.local_lines.append(cst.SimpleStatementLine([new]))
-    made.values |= {old.value: name for old, name in renamed.items()}
+    made.values |= {old: cst.Name(name) for old, name in names.items()}
 
 
 def _appended_list(site: Site, call: cst.Call) -> str:
