@@ -29,7 +29,7 @@ Before:
 
 After:
 
-    ptr = self.queue_ptr.reshape(()).clone()
+    ptr = self.queue_ptr.reshape(())
     self.queue[:, ptr + torch.arange(n, device=self.queue.device)] = keys.T.to(self.queue.dtype)
     low, high = bounds.unbind()
 
