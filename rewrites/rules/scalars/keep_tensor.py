@@ -132,6 +132,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     kind = scalar_type_of(dtype)
     if kind is None:
         return Refusal("the number is complex")
+    if found.method == "bool" and _says_bool(site):
+        return Refusal("the function says that it returns a bool")
     number = Number(kind, dtype, is_new_tensor(site, found.tensor))
     try:
         if found.method == "tolist" and seen.dims != {0}:
@@ -307,6 +309,16 @@ def _may_be_number(site: Site, node: cst.BaseExpression) -> bool:
     found = [site.document.parent(one) for one in known.reaching.get(node, frozenset())]
     hints = [one.annotation for one in found if isinstance(one, cst.Param)]
     return any(one is None or "Tensor" not in site.document.code(one) for one in hints)
+
+
+def _says_bool(site: Site) -> bool:
+    """Return whether a site is in the `return` of a function that says `-> bool`."""
+    function, line = site.document.function(site.node), site.document.statement(site.node)
+    return (
+        isinstance(function, cst.FunctionDef)
+        and m.matches(line, m.SimpleStatementLine([m.Return()]))
+        and m.matches(function, m.FunctionDef(returns=m.Annotation(m.Name("bool"))))
+    )
 
 
 def _detach(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:

@@ -211,7 +211,10 @@ def without_none(
         tensor = one.annotation.endswith(f"Tensor{_OR_NONE}")
         if (never or tensor) and (one.name in optional or one.annotation.endswith(_OR_NONE)):
             names.append(one.name)
-            one = replace(one, annotation=one.annotation.removesuffix(_OR_NONE))
+            seen = one.seen and replace(
+                one.seen, types=tuple(kind for kind in one.seen.types if kind != "NoneType")
+            )
+            one = replace(one, annotation=one.annotation.removesuffix(_OR_NONE), seen=seen)
         found.append(one)
     return found, names
 

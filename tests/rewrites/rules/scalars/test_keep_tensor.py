@@ -742,3 +742,12 @@ def test_a_number_is_copied_where_its_tensor_changes(change, suffix):
     if not suffix:  # what is returned is no other tensor
         after = after.replace(", n\n", ", n.clone()\n")
     assert outcome.source == f"{HEAD}def f(x, t):\n{after}", outcome.refusals
+
+
+def test_a_function_that_says_that_it_returns_a_bool_does():
+    source = (
+        f"{HEAD}def is_done(x) -> bool:\n    return bool(x.sum() > 1)\n\n\n"
+        "def f(x):\n    return x * 2, is_done(x)\n"
+    )
+    text, _, refusals = offered(source, "bool(x.sum() > 1)", CATEGORY, X, rule="FG201")
+    assert not text and refusals == ["the function says that it returns a bool"]
