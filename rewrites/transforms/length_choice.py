@@ -25,7 +25,8 @@ from fullgraph.rewrites.source import (
     leading_lines,
     replace_nodes,
 )
-from fullgraph.rewrites.transforms.branches.block_lines import lost_comments
+from fullgraph.rewrites.transforms.branches.block_lines import lost_comments, replacement_of_if
+from fullgraph.rewrites.transforms.branches.branches import blocks_of
 
 Conditional = cst.If | cst.IfExp
 _LONGER = {
@@ -84,7 +85,11 @@ def find_length_choice(site: Site, node: Conditional) -> dict[cst.CSTNode, Repla
     for position in (length - 1, -1):
         found = _Positions(tensor, length, position)
         if (new := found.select(long, short)) is not None:
-            return {node: new if isinstance(node, cst.IfExp) else _line(node, new)}
+            if isinstance(node, cst.IfExp):
+                return {node: new}
+            assert isinstance(new, cst.BaseSmallStatement)
+            line = cst.SimpleStatementLine([new])
+            return {node: replacement_of_if(blocks_of(node), [line], site.document.parent(node))}
         if (_number(long), _number(short)) == (length, position):
             return _inline_position(site, node, found, (long, short))
     return None
@@ -157,13 +162,6 @@ def _number(branch: cst.CSTNode) -> int | None:
     """Return the integer literal that a branch is, or assigns; None for others."""
     value = branch.value if isinstance(branch, cst.Assign) else branch
     return integer_literal(value) if isinstance(value, cst.BaseExpression) else None
-
-
-def _line(node: cst.If, statement: cst.CSTNode) -> cst.SimpleStatementLine:
-    """Return the line with `statement` that replaces an `if`, below its comments."""
-    assert isinstance(statement, cst.BaseSmallStatement)
-    line = cst.SimpleStatementLine([statement])
-    return line.with_changes(leading_lines=[*node.leading_lines, *lost_comments(node, [line])])
 
 
 def _inline_position(

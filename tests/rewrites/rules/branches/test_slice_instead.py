@@ -64,6 +64,12 @@ def test_left_alone(body):
             "s[:2][-1]",
         ),
         (
+            "if len(x) > 9:\n    y = x[9]\n# the second\nelif len(s) > 1:\n    y = s[1]\nelse:\n"
+            "    y = s[0]\nreturn y",
+            "len(s) > 1",
+            "if len(x) > 9:\n    y = x[9]\n# the second\nelse:\n    y = s[:2][-1]\nreturn y",
+        ),
+        (
             "\n# the second one\nk = 1 if len(s) > 1 else 0\n\ny = x + 1\nreturn y * s[k]",
             "len(s) > 1",
             "\n# the second one\ny = x + 1\nreturn y * s[:2][-1]",
@@ -75,7 +81,7 @@ def test_edited(before, test, after):
     text = _offer(before, test)
     assert text == _function(after)
     old, new = imported(_function(before)).f, imported(text).f
-    for x in (X, ONE, TWO, ONE * 0):
+    for x in (X, ONE, TWO, ONE * 0, torch.arange(10.0)):
         runs = []
         for function in (old, new):
             leaf = x.clone().requires_grad_()
