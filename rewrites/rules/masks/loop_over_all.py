@@ -11,14 +11,16 @@ Before:
 
 After:
 
-    for k in range(len(self.experts)):
+    if torch.compiler.is_compiling():
+        indices = range(len(self.experts))
+    else:
+        indices = top.unique().tolist()
+    for k in indices:
         chosen = top == k
-        if not (torch.compiler.is_compiling() or chosen.any()):
-            continue
         y[chosen] = self.experts[k](x[chosen])
 
-Eager code still skips the layers of an index that does not occur. A loop that calls no layer and
-multiplies no matrices gets no such line.
+Eager code still skips the layers of an index that does not occur, and reads all indices at once. A
+loop that calls no layer and multiplies no matrices is `for k in range(len(self.experts))` in both.
 
 A loop over `(counts > 0).nonzero()` likewise, also where the index is `k[0]` or `k.item()`, and
 where a name is made of it: `self.experts[f"expert_{k[0]}"]`.
@@ -34,12 +36,12 @@ After:
 
     counts = torch.bincount(top, minlength=8)
     hit = counts > 0
-    for k in range(len(self.experts)):
-        if not (torch.compiler.is_compiling() or hit[k]):
-            continue
+    if torch.compiler.is_compiling():
+        indices = range(len(self.experts))
+    else:
+        indices = hit.nonzero().flatten().tolist()
+    for k in indices:
         y = y + share[k] * self.experts[k](x)
-
-Where nothing says that `hit` has an element for each expert, it is `hit[k : k + 1].any()`.
 
 What such a loop over `unique()` adds up is masked, because an average over no element is NaN:
 
@@ -77,29 +79,29 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import (
     Definitions,
     Site,
-    assigned_value,
     find_definitions,
     is_tensor,
     live_in,
     names_read,
-    operation_of,
     statements_after,
-    torch_name,
 )
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    build_statement,
+    replace_nodes,
+)
 from fullgraph.rewrites.transforms.branches.absent_iterations import (
     NamedTensor,
-    insert_guard,
     mask_absent,
     name_tensor,
 )
-from fullgraph.rewrites.transforms.branches.shortcut import is_work, skip_unless
+from fullgraph.rewrites.transforms.branches.shortcut import is_work
+from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.masks.index_uses import IndexUses
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 
-_CLASSES = {"one_hot": ("num_classes", 1), "bincount": ("minlength", 2)}
-"""Functions that count classes, each with the argument that says how many, and its position."""
 _SAME = ("tolist", "flatten", "ravel", "view", "reshape", "squeeze", "unbind", "cpu")
 
 
@@ -155,11 +157,11 @@ class _LoopOverAll:
         }
         if masked := self._masked(skips):
             new = masked[0].with_changes(iter=edits[self.loop.iter])
-            edits, assumes = self._place(None, {self.loop: new}), masked[1]
+            edits, assumes = self._without_name({self.loop: new}), masked[1]
         elif named is not None:
-            edits = self._place(named.assignment, self._skip_in_eager(named, count, edits))
+            edits = self._read_at_once(named, count, edits)
         else:
-            edits, skips = self._place(None, edits), False
+            edits, skips = self._without_name(edits), False
         if self.tensor is not None and not count.deep_equals(named.value if named else self.tensor):
             where, within = map(self.site.document.code, (self.tensor, count))
             clause = f"every element of `{where}` is an index of `{within}`"
@@ -188,32 +190,6 @@ class _LoopOverAll:
         block = isinstance(self.loop.body, cst.IndentedBlock)
         return block and works and (self._is_flat or not self.is_mask)
 
-    def _may_be_shorter(self, mask: cst.CSTNode | None) -> bool:
-        """Return whether a mask may lack the last indices, as counts of `bincount` do.
-
-        False only if every tensor that it is computed from counts a given number of classes.
-        """
-        calls, seen = set[cst.Call](), set[cst.CSTNode]()
-        waiting = [mask] if mask is not None else []
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, cst.Call) and torch_name(self.site, node) in _CLASSES:
-                calls.add(node)
-                continue
-            waiting += node.children
-            if isinstance(node, cst.Name):
-                found = self.index.known.reaching.get(node, frozenset()) - seen
-                seen |= found
-                values = (assigned_value(self.site.document, binding) for binding in found)
-                waiting += [value for value in values if value is not None]
-        return not calls or any(self._is_open(call) for call in calls)
-
-    def _is_open(self, call: cst.Call) -> bool:
-        """Return whether the largest element decides how many classes a call counts."""
-        keyword, place = _CLASSES[torch_name(self.site, call)]
-        made = operation_of(self.site, call)
-        return made is None or (keyword not in made.keywords and len(made.operands) <= place)
-
     def _count(self, named: NamedTensor | None) -> cst.BaseExpression | None:
         """Return an expression with an element for each index; None if there is none."""
         if count := self.index.modules or self.index.table:
@@ -234,40 +210,40 @@ class _LoopOverAll:
             return None
         return mask_absent(self.site, self.loop, self.tensor, skips)
 
-    def _skip_in_eager(
+    def _read_at_once(
         self,
         named: NamedTensor,
         count: cst.BaseExpression,
         edits: dict[cst.CSTNode, Replacement],
     ) -> dict[cst.CSTNode, Replacement]:
-        """Return the edits of the loop, by which eager code skips an index that does not occur."""
-        document, k = self.site.document, cst.ensure_type(self.loop.target, cst.Name).value
-        if self.is_mask:
-            shorter = count is not named.value and self._may_be_shorter(self.tensor)
-            element = f"[{k} : {k} + 1].any()" if shorter else f"[{k}]"
-            test = build_expression(f"{{t}}{element}", t=named.value)
-            return insert_guard(self.loop, skip_unless(document, test), edits)
-        equal = build_expression(f"{{t}} == {k}", t=named.value)
-        after = live_in(statements_after(document, self.loop))
-        match self.loop.body.body[0]:
-            case cst.SimpleStatementLine(
-                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(mask))], value=made)]
-            ) if made.deep_equals(equal) and mask not in after:
-                guard = skip_unless(document, build_expression(f"{mask}.any()"))
-                return insert_guard(self.loop, guard, edits, last=True)
-        test = build_expression("({equal}).any()", equal=equal)
-        return insert_guard(self.loop, skip_unless(document, test), edits)
+        """Return the edits by which eager code has the indices that occur, and compiled code all.
 
-    def _place(
-        self, assignment: cst.SimpleStatementLine | None, edits: dict[cst.CSTNode, Replacement]
-    ) -> dict[cst.CSTNode, Replacement]:
-        """Return the edits of the loop with `assignment` before it, and no name for the indices."""
-        if self.line is not None:
-            return {**edits, self.line: assignment or cst.RemoveFromParent()}
-        if assignment is None:
-            return edits
+        Eager code reads them at once: each element that it read alone would wait for the GPU.
+        """
+        name = self.site.document.unused_local(self.site.node, "indices")
+        found = "nonzero().flatten()" if self.is_mask else "unique()"
+        choice = build_statement(
+            f"if {compiling_condition(self.site.document)}:\n"
+            f"    {name} = range(len({{all}}))\n"
+            f"else:\n    {name} = {{tensor}}.{found}.tolist()\n",
+            all=count.deep_clone(),
+            tensor=named.value.deep_clone(),
+        )
+        edits = {**edits, self.loop.iter: cst.Name(name)}
         loop = replace_nodes(self.loop, edits).with_changes(leading_lines=())
-        return {self.loop: cst.FlattenSentinel([assignment, loop])}
+        if named.assignment is not None and self.line is None:
+            return {self.loop: cst.FlattenSentinel([named.assignment, choice, loop])}
+        first = choice.with_changes(leading_lines=self.loop.leading_lines)
+        made = self._without_name({self.loop: cst.FlattenSentinel([first, loop])})
+        if named.assignment is not None and self.line is not None:
+            made[self.line] = named.assignment
+        return made
+
+    def _without_name(
+        self, edits: dict[cst.CSTNode, Replacement]
+    ) -> dict[cst.CSTNode, Replacement]:
+        """Return the edits of the loop with no name for the indices."""
+        return edits if self.line is None else {**edits, self.line: cst.RemoveFromParent()}
 
 
 def _has_element_per_row(site: Site, mask: cst.BaseExpression, rows: cst.Name) -> bool:

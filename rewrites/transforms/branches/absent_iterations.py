@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -83,7 +82,7 @@ def mask_absent(
 
 @dataclass(frozen=True)
 class NamedTensor:
-    """Tensor that says which indices occur, as an expression that each iteration can read."""
+    """Tensor that says which indices occur, as an expression that costs nothing."""
 
     value: cst.BaseExpression
     """A name, or an attribute path."""
@@ -113,20 +112,3 @@ def name_tensor(
     bare = tensor.with_changes(lpar=(), rpar=())
     assign = cst.Assign([cst.AssignTarget(cst.Name(name))], bare)
     return NamedTensor(cst.Name(name), assignment.with_changes(body=[assign]))
-
-
-def insert_guard(
-    loop: cst.For, guard: cst.If, edits: Mapping[cst.CSTNode, Replacement], last: bool = False
-) -> dict[cst.CSTNode, Replacement]:
-    """Return `edits` of a loop, which then also put `guard` before its first statement.
-
-    With `last`, the guard comes after that statement.
-    """
-    first = loop.body.body[0]
-    if first in edits:
-        return {**edits, first: guard}  # an edit of the whole statement removes it
-    inside = {*walk(first)}
-    edited = replace_nodes(first, edits)
-    lines = [edited, guard] if last else [guard, edited]
-    kept = {node: new for node, new in edits.items() if node not in inside}
-    return {**kept, first: cst.FlattenSentinel(lines)}

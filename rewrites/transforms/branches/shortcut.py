@@ -71,9 +71,3 @@ def work_in_eager(
 def leave_in_eager(document: Document, test: cst.BaseExpression, body: cst.BaseSuite) -> cst.If:
     """Return `if not torch.compiler.is_compiling() and test:` with `body`, which leaves early."""
     return cst.If(eager_and(document, test), body)
-
-
-def skip_unless(document: Document, test: cst.BaseExpression) -> cst.If:
-    """Return `if not (torch.compiler.is_compiling() or test): continue`."""
-    guard = build_expression(f"not ({compiling_condition(document)} or {{t}})", t=test)
-    return cst.If(guard, CONTINUE)

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
@@ -29,9 +30,11 @@ BODY = """
             y = torch.where(rows[:, None], self.experts[k](x), y)"""
 
 
-SKIP = """
-            if not (torch.compiler.is_compiling() or HIT):
-                continue"""
+READ = """if torch.compiler.is_compiling():
+            indices = range(len(self.experts))
+        else:
+            indices = HIT.tolist()
+        for k in indices:"""
 END = "\n        used = y"
 
 
@@ -40,22 +43,22 @@ END = "\n        used = y"
     [
         (
             "for k in used.nonzero():" + BODY,
-            "for k in range(len(self.experts)):" + SKIP + BODY.replace(".squeeze(0)", ""),
-            "used[k]",
+            READ + BODY.replace(".squeeze(0)", ""),
+            "used.nonzero().flatten()",
         ),
         (
             "found = torch.where(used > 0)[0]  # some\n        for k in found.tolist():" + BODY,
-            "found = used > 0  # some\n        for k in range(len(self.experts)):" + SKIP + BODY,
-            "found[k]",
+            "found = used > 0  # some\n        " + READ + BODY,
+            "found.nonzero().flatten()",
         ),
         (
             "found = used.nonzero()\n        for k in found:\n            # all" + BODY + END,
-            "found = used\n        for k in range(len(self.experts)):"
-            + SKIP
+            "found = used\n        "
+            + READ
             + "\n            # all"
             + BODY.replace(".squeeze(0)", "")
             + END,
-            "found[k]",
+            "found.nonzero().flatten()",
         ),
         (
             "for k in used.nonzero():\n            k = k[0]\n            y = y + hit[:, k, None]",
@@ -68,19 +71,19 @@ END = "\n        used = y"
             "            one = rows[k].squeeze(0)[:, None]\n"
             '            y = y + self.get_submodule(f"experts.{k[0]}")(x) * one',
             "rows = hit.T\n        # used\n"
-            "        occurs = torch.greater(rows.sum(1), 0)\n        for k in range(len(occurs)):"
-            + SKIP
+            "        occurs = torch.greater(rows.sum(1), 0)\n        "
+            + READ.replace("self.experts", "occurs")
             + "\n            one = rows[k][:, None]\n"
             '            y = y + self.get_submodule(f"experts.{k}")(x) * one',
-            "occurs[k]",
+            "occurs.nonzero().flatten()",
         ),
         (
             "top = hit.int().argmax(1)\n        for k in top.unique():\n"
             "            y = torch.where((top == k)[:, None], self.experts[k](x), y)",
-            "top = hit.int().argmax(1)\n        for k in range(len(self.experts)):"
-            + SKIP
+            "top = hit.int().argmax(1)\n        "
+            + READ
             + "\n            y = torch.where((top == k)[:, None], self.experts[k](x), y)",
-            "(top == k).any()",
+            "top.unique()",
         ),
     ],
 )
@@ -217,6 +220,51 @@ class Model(torch.nn.Module):
 """
 
 
+class _Reads(TorchDispatchMode):
+    """Count the operators by which Python reads data of a tensor."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func.name().split("::")[1] in ("_local_scalar_dense", "nonzero", "is_nonzero")
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("experts", [4, 64])
+def test_eager_code_reads_as_often_for_many_experts(experts):
+    source = f"""{TABLE.replace("3, 4", f"{experts}, 4")}
+        mask = F.one_hot(top, {experts}).permute(1, 0)
+        # Those that a token goes to.
+        hit = torch.greater(mask.sum(dim=-1), 0).nonzero()
+
+        # All of them.
+        for k in hit:
+            k = k[0]
+            y = y + F.linear(x, self.experts[k]) * mask[k][:, None]
+        return y
+"""
+    top = torch.tensor([0, 0, 2, 2, 2, 0])
+    outcome = rewritten(source, X, top)
+    new = f"""
+        mask = F.one_hot(top, {experts}).permute(1, 0)
+        # Those that a token goes to.
+        hit = torch.greater(mask.sum(dim=-1), 0)
+
+        # All of them.
+        if torch.compiler.is_compiling():
+            indices = range(len(self.experts))
+        else:
+            indices = hit.nonzero().flatten().tolist()
+        for k in indices:
+            y = y + F.linear("""
+    assert new in outcome.source, outcome.source
+    outcome.check((X, torch.tensor([1] * 6)))
+    model = imported(outcome.source).Model()
+    with _Reads() as reads:
+        model(X, top)
+    assert reads.count == 3, "one nonzero, and the two indices that it found"
+
+
 def test_eager_code_leaves_out_products_with_a_row_of_a_table():
     source = f"""{TABLE}
         mask = F.one_hot(top, 3).T
@@ -227,9 +275,11 @@ def test_eager_code_leaves_out_products_with_a_row_of_a_table():
 """
     outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
     new = """        hit = mask.sum(-1) > 0
-        for k in range(len(self.experts)):
-            if not (torch.compiler.is_compiling() or hit[k]):
-                continue
+        if torch.compiler.is_compiling():
+            indices = range(len(self.experts))
+        else:
+            indices = hit.nonzero().flatten().tolist()
+        for k in indices:
             y = y + F.linear("""
     assert new in outcome.source
     outcome.check((X, torch.tensor([1] * 6)))
@@ -259,9 +309,9 @@ def test_counts_may_lack_the_last_classes():
         return y
 """
     outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
-    assert "            if not (torch.compiler.is_compiling() or hit[k : k + 1].any()):" in (
-        outcome.source
-    ), outcome.refusals
+    assert "            indices = hit.nonzero().flatten().tolist()" in outcome.source, (
+        outcome.refusals
+    )
     new, x = imported(outcome.source).Model(), X.clone()
     assert new(x, torch.zeros(6, dtype=torch.int64)).shape == x.shape
 
@@ -274,7 +324,7 @@ def test_a_mask_from_elsewhere_may_be_shorter_than_the_list_of_layers():
 """
     top = torch.tensor([0, 0, 1, 1, 1, 0])
     outcome = rewritten(source, X, top, torch.tensor([True, True]))
-    assert "or hit[k : k + 1].any()):" in outcome.source, outcome.refusals
+    assert "indices = hit.nonzero().flatten().tolist()" in outcome.source, outcome.refusals
     assert outcome.assumes[1:] == ["`hit` has no more elements than `self.experts`"]
     outcome.check((X, top, torch.tensor([True, False, False])))
 
