@@ -49,6 +49,8 @@ def check_causes(
     if not captured and outside:
         if (after.default.graphs or 0) >= (before.default.graphs or 0):
             return Check(title, False, "it gives as many graphs as before")
+        if Category.DISABLED in outside and not after.default.graphs:
+            return Check(title, False, "it leaves nothing to compile")
         if Category.DISABLED in outside and _count_breaking(after) >= _count_breaking(before):
             return Check(title, False, "it moves a break, and runs more code in eager")
     elif new.total() >= old.total() and not captured:

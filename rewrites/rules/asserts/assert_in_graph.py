@@ -60,6 +60,8 @@ from fullgraph.rewrites.transforms.outline import (
 
 _OUTER_FIELD = re.compile(r"^\.\.\.: +|[:;,] +\.\.\.$")
 """A field at the start or end of a message that a colon sets apart: ": ..."."""
+_CLAUSE = re.compile(r"((?:[^\s:;,(.]+ ){2,}[^\s:;,(.]+)(?:[:;,]| \()")
+"""Three words or more, all constant, that a mark sets apart from what follows."""
 _PERCENT = re.compile(r"%(\(\w+\))?[-+ #0]*[\d*]*(\.[\d*]+)?[a-zA-Z]")
 """A field of a text before the operator `%`."""
 _ASSIGNMENT = m.SimpleStatementLine([m.Assign([m.AssignTarget(m.Name())])])
@@ -129,7 +131,8 @@ def _rewrite_guard(check: TensorCheck, statement: cst.If) -> Rewrite | Refusal |
     exception = _value_of(document, exception)
     arguments = exception.args if isinstance(exception, cst.Call) else ()
     kind = document.code(exception.func if isinstance(exception, cst.Call) else exception)
-    message = _constant_text(document, arguments[0].value if arguments else None) or kind
+    said = arguments[0].value if arguments else None
+    message = _constant_text(document, said) or kind
     new = cst.If(
         build_expression(compiling_condition(document)),
         cst.IndentedBlock([_assertion_line(holds, message)]),
@@ -137,7 +140,8 @@ def _rewrite_guard(check: TensorCheck, statement: cst.If) -> Rewrite | Refusal |
         leading_lines=statement.leading_lines,
     )
     edits = {**check.edits, statement: new}
-    return _assume_unused_exception(edits, kind, statement.test, message)
+    is_whole = said is not None and message == _text_of(document, said)
+    return _assume_unused_exception(edits, kind, statement.test, message, is_whole=is_whole)
 
 
 def _assume_unused_exception(
@@ -145,13 +149,16 @@ def _assume_unused_exception(
     kind: str,
     test: cst.BaseExpression,
     message: str,
+    *,
+    is_whole: bool = True,
 ) -> Rewrite:
     """Return a rewrite of a check, with the assumption that no caller needs its exception.
 
     `replacements` are the edits. `kind` is the exception that compiled code no longer raises, such
-    as "ValueError". `test` is the check's condition, `message` what the assertion says.
+    as "ValueError". `test` is the check's condition, `message` what the assertion says, `is_whole`
+    whether that is all of its text.
     """
-    is_lost = message == kind or "..." in message
+    is_lost = not is_whole or message == kind or "..." in message
     text = f" with the text {string_literal(message).value}" if is_lost else ""
     needs = f"no caller needs the {kind}: compiled, a check that fails raises RuntimeError{text}"
     if kind == "RuntimeError":
@@ -184,10 +191,14 @@ def _assertion_line(holds: cst.BaseExpression, message: str) -> cst.SimpleStatem
 def _constant_text(document: Document, message: cst.BaseExpression | None) -> str:
     """Return what is constant in a message: "NaN in ..." for `f"{self}: NaN in {h}"`.
 
-    "..." stands for what is not; that before the first and after the last colon is left out. The
-    text is "" if no word is constant, or `message` is None.
+    "..." stands for what is not; that before the first and after the last colon is left out, and so
+    is all that follows a whole clause: "no root: residual ..." is "no root". The text is "" if no
+    word is constant, or `message` is None.
     """
     text = "" if message is None else _OUTER_FIELD.sub("", _text_of(document, message))
+    clause = _CLAUSE.match(text)
+    if clause is not None and "..." in text:
+        return clause[1]
     return text if re.search(r"\w", text) else ""
 
 

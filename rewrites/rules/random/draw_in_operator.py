@@ -61,7 +61,7 @@ import libcst as cst
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site, infer
+from fullgraph.rewrites.analysis import NotApplicable, Site, infer, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, find_scalar_sources
@@ -71,6 +71,7 @@ from fullgraph.rewrites.transforms.random import (
     define_draw_operator,
     draw_of,
     find_random_calls,
+    whole_number,
 )
 from fullgraph.rewrites.transforms.scalars.positions import name_positions
 from fullgraph.rewrites.transforms.scalars.scalar import Number
@@ -82,9 +83,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if draw is None:
         return None
     reason = None
+    number = whole_number(site, draw)
     for attempt in (_select,) if draw.stays_traced else (_decide, _select):
         try:
-            return attempt(site, draw)
+            return attempt(site, number)
         except NotApplicable as escape:
             reason = reason or escape
     return None if draw.stays_traced else Refusal(str(reason))
@@ -124,7 +126,8 @@ def _select(site: Site, draw: RandomDraw) -> Rewrite:
         definitions += new
         uses.write(one.call, tensor)
         uses.propagate(one.call, number)
-        draws += [more for more in uses.draws if more not in draws]
+        found = [whole_number(site, more) for more in uses.draws]
+        draws += [more for more in found if more not in draws]
     _check_order(site, draws)
     if not uses.selects or uses.decides:
         raise NotApplicable("the number is no index and no bound of a slice")
@@ -142,7 +145,8 @@ def _check_order(site: Site, draws: Sequence[RandomDraw]) -> None:
     calls, streams = [one.call for one in draws], {one.stream for one in draws}
     for call in find_random_calls(site, site.document.function(site.node)):
         other = draw_of(site, call)
-        if other and other.stream in streams and other.traced and call not in calls:
+        inside = any(call in walk(one) for one in calls)
+        if other and other.stream in streams and other.traced and not inside:
             raise NotApplicable(
                 "numbers that are traced, and so drawn first, come from the same stream"
             )

@@ -74,7 +74,7 @@ class OperatorKind:
         return numbered[max(used, default=0) + lines.index(document.position(statement).line)]
 
     def _names_for(self, document: Document, statement: Statement) -> Iterator[str]:
-        """Yield three names for the operator of a statement, from the shortest."""
+        """Yield four names for the operator of a statement, from the shortest."""
         function = document.function_name(statement).strip("_")
         owner = document.class_around(statement)
         inside = function
@@ -83,8 +83,16 @@ class OperatorKind:
             inside = words if function == "forward" else f"{words}_{function}"
         subject = _subject_of(document, statement)
         yield f"_{self.stem}_{subject or function}"
+        tested = "_".join(filter(None, (subject or function, _question_of(statement))))
+        yield f"_{self.stem}_{tested}"
         yield f"_{self.stem}_{subject}_of_{function}" if subject else f"_{self.stem}_{inside}"
         yield f"_{self.stem}_{subject}_of_{inside}" if subject else f"_{self.stem}_{inside}"
+
+
+def _question_of(statement: Statement) -> str:
+    """Return the first name of a statement that asks something, such as "isnan"; "" without one."""
+    names = (one.value for one in walk(statement) if isinstance(one, cst.Name))
+    return next((one for one in names if re.fullmatch(r"is_?[a-z]+", one)), "")
 
 
 def operator_path(document: Document, name: str) -> tuple[str, str] | None:

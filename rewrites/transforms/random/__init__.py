@@ -5,6 +5,7 @@ from fullgraph.rewrites.transforms.random.draws import (
     draw_of,
     drawn_indices,
     find_random_calls,
+    whole_number,
 )
 from fullgraph.rewrites.transforms.random.operator import (
     add_definitions,
@@ -18,4 +19,5 @@ __all__ = [
     "draw_of",
     "drawn_indices",
     "find_random_calls",
+    "whole_number",
 ]

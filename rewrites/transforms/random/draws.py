@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -66,6 +66,16 @@ def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
     if kind in ("float", "float64"):
         return RandomDraw(node, True, stream)
     return RandomDraw(node, False, stream) if kind in ("int", "int64") else None
+
+
+def whole_number(site: Site, draw: RandomDraw) -> RandomDraw:
+    """Return `int(random.random() * n)` as the draw, for a draw in it; else the draw itself."""
+    for around in site.document.ancestors(draw.call):
+        if isinstance(around, cst.Call) and site.callee_name(around) == "int":
+            return replace(draw, call=around, is_float=False)
+        if not isinstance(around, cst.Arg | cst.BinaryOperation | cst.UnaryOperation):
+            break
+    return draw
 
 
 def drawn_indices(site: Site, call: cst.Call) -> cst.BaseExpression | None:

@@ -18,7 +18,7 @@ from fullgraph.rewrites.transforms.outline import (
     operator_path,
     set_apart,
 )
-from fullgraph.rewrites.transforms.random.draws import find_random_calls
+from fullgraph.rewrites.transforms.random.draws import draw_of, find_random_calls, whole_number
 
 _OPERATOR = """\
 @{torch}.library.custom_op("{space}::{path}", mutates_args=())
@@ -53,6 +53,10 @@ def define_draw_operator(
     path = operator_path(document, operator_name)
     if path is None:
         raise NotApplicable("an operator cannot be named after this file")
+    inner = (
+        next(draw for one in walk(call) if (draw := draw_of(site, one))) if count is None else None
+    )
+    takes_floats = inner is not None and inner.is_float
     arguments_by_name: dict[str, cst.BaseExpression] = {}
     edits: dict[cst.CSTNode, Replacement] = {}
     parameters = []
@@ -69,7 +73,8 @@ def define_draw_operator(
         edits[read] = cst.parse_expression(f"{kind}({name})" if is_tensor else name)
         if not known:
             arguments_by_name[name] = read
-            parameters.append(f"{name}: {torch}.Tensor" if is_tensor else f"{name}: {kind}")
+            kind = f"{torch}.Tensor" if is_tensor else "float" if takes_floats else kind
+            parameters.append(f"{name}: {kind}")
     body = replace_nodes(call, edits) if edits else call
     size = replace_nodes(count, edits) if count is not None else None
     text = (_OPERATOR + KEPT_IN_ORDER).format(
@@ -118,19 +123,22 @@ def _operator_name(site: Site, call: cst.Call) -> str:
     base = f"_draw_{_subject_of(site, call)}"
     calls = find_random_calls(site, document.module)
     same = [one for one in calls if f"_draw_{_subject_of(site, one)}" == base]
-    number = next(i for i, one in enumerate(same, 1) if one is call)
+    inside = {*walk(call)}
+    number = next(i for i, one in enumerate(same, 1) if one in inside)
     return document.unused_name(base if number == 1 else f"{base}_{number}")
 
 
 def _subject_of(site: Site, call: cst.Call) -> str:
     """Return the name of the variable for the number of a call, else of the distribution."""
-    parent = site.document.parent(call)
+    draw = draw_of(site, call)
+    parent = site.document.parent(whole_number(site, draw).call if draw is not None else call)
     if isinstance(parent, cst.IfExp):
         parent = site.document.parent(parent)
     match parent:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
             return name.strip("_").lower()
-    name = site.callee_name(call).rpartition(".")[2]
+    drawn = next((one for one in find_random_calls(site, call)), call)
+    name = site.callee_name(drawn).rpartition(".")[2]
     return _DISTRIBUTIONS.get(name, name)
 
 
@@ -152,7 +160,7 @@ def _operands_of(site: Site, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         case cst.Name() | cst.Attribute() if dotted_name(node):
             if dotted_name(node) not in ("None", "True", "False"):
                 yield node
-        case cst.Call() if site.callee_name(node) == "range":
+        case cst.Call() if site.callee_name(node) == "range" or draw_of(site, node) is not None:
             yield from _operands(site, node)
         case cst.Call() | cst.Subscript():
             seen = site.observed(node)

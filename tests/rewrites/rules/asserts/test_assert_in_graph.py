@@ -145,6 +145,8 @@ def test_the_assertion_leads_the_operator():
         ('"NaN in " + str(x) + "!"', "NaN in ...!"),
         ('"NaN in "\n                f"{x}\\tof {n} {{x}}"', "NaN in ...\tof ... {x}"),
         ("message", "NaN in ..."),
+        ('f"x must be finite: norm {x.norm()}, max {x.max()}"', "x must be finite"),
+        ('f"x must be finite (norm {x.norm()})"', "x must be finite"),
         ("x", "ArithmeticError"),
     ],
 )

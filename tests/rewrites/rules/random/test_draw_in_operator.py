@@ -179,7 +179,7 @@ def test_a_draw_in_a_lambda():
         ),
         (
             "i = int(random.random() * 12)\nreturn x[:, i] * 2",
-            "i = (_draw_uniform() * 12).trunc()\nreturn x[:, i.long()[None]].squeeze(1) * 2",
+            "i = _draw_i()\nreturn x[:, i[None]].squeeze(1) * 2",
         ),
         (
             "x = x.clone()\nt = np.random.randint(1, 4)\n"
@@ -205,6 +205,7 @@ def test_a_draw_takes_the_number_that_another_drew():
         "x[:, start : start + t] = 0\nreturn x"
     )
     outcome = rewritten(f"{HEAD}{_function(body)}", torch.randn(2, 16))
+    assert "    return torch.tensor(int(np.random.uniform(0, 5)), " in outcome.source
     assert "def _draw_start(t: torch.Tensor) -> torch.Tensor:\n" in outcome.source
     assert "    return torch.tensor(random.randint(0, 16 - int(t)), " in outcome.source
     outcome.check(exact=True)
