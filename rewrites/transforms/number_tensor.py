@@ -36,9 +36,15 @@ def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
 
 def convert_to_tensor(document: Document, name: str, table: str) -> cst.BaseStatement:
     """Return `n = torch.as_tensor(n, device=x.device)` for the index `name` of `table`, or ""."""
+    return build_statement(f"{name} = {as_tensor_text(document, name, table)}")
+
+
+def as_tensor_text(document: Document, number: str, table: str, dtype: str = "") -> str:
+    """Return the call that makes a tensor of `number`, on the device of `table` if not ""."""
     convert = document.imported_name("torch.as_tensor") or "torch.as_tensor"
+    of_dtype = f", dtype={dtype}" if dtype else ""
     device = f", device={table}.device" if table else ""
-    return build_statement(f"{name} = {convert}({name}{device})")
+    return f"{convert}({number}{of_dtype}{device})"
 
 
 def assumed_of_readers(

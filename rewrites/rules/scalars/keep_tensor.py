@@ -62,7 +62,8 @@ tensors. A slice that is assigned becomes a mask: `x[i, n:] = 0` is
 Unsafe where the number is kept or returned, because code that reads it finds a tensor, where
 Python raises and a tensor gives inf or NaN (division by zero, `math.log(0)`, `int(nan)`), and where
 the tensor is an index into one that the class merely holds, which may be on another device, and
-where `int(t)` of an argument may be that of a number.
+where `int(t)` of an argument may be that of a number, unless it is an index: then `int(t)` becomes
+`torch.as_tensor(t, dtype=torch.int64, device=table.device)`.
 
 Refuses: numbers that become sizes, text, keys, or an argument that must be a number; and numbers
 that a branch depends on, unless they are an index or a bound of a slice too.
@@ -92,8 +93,10 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
+from fullgraph.rewrites.transforms.number_tensor import as_tensor_text
 from fullgraph.rewrites.transforms.scalars.calls import FINITE, propagate_to_argument
 from fullgraph.rewrites.transforms.scalars.indices import rewrite_index, rewrite_slice_bounds
+from fullgraph.rewrites.transforms.scalars.int_indices import table_of_index
 from fullgraph.rewrites.transforms.scalars.positions import equal_slices, name_positions
 from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
 from fullgraph.rewrites.transforms.scalars.sequences import propagate_to_list
@@ -101,6 +104,7 @@ from fullgraph.rewrites.transforms.scalars.sizes import is_made_of_sizes
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 _MATH = re.compile(r"math\.\w+")
+_CONVERSIONS = {"int": int, "float": float, "bool": bool}
 
 
 @dataclass(frozen=True)
@@ -265,23 +269,36 @@ def _tensor_indices(site: Site) -> Iterator[cst.BaseExpression]:
 
 
 def _write_tensor(
-    site: Site, found: ScalarRead, number: Number, *, is_scalar: bool, is_double: bool = False
+    site: Site,
+    found: ScalarRead,
+    number: Number,
+    *,
+    is_scalar: bool,
+    is_double: bool = False,
+    table: str = "",
 ) -> Uses:
     """Replace `found`, such as `x.item()`, by its tensor, as a 0-d tensor, and edit its uses.
 
     `number` describes the number that `found` returned, `is_scalar` says whether the tensor is 0-d
     already. The new tensor is of float64 if `is_double`, or if an attribute of `self` accumulates
-    it. Raises NotApplicable.
+    it. An argument that may be a number is converted for the device of the tensor `table`, which it
+    indexes, unless that is "". Raises NotApplicable.
     """
     uses = Uses(site, may_decide=True)
     new, floating = found.tensor, number.dtype.is_floating_point
+    may_be_number = found.method in _CONVERSIONS and _may_be_number(site, found.tensor)
+    if table:
+        dtype = f"{site.document.torch}.int64"
+        code = as_tensor_text(site.document, site.document.code(new), table, dtype)
+        new, number = build_expression(code), replace(number, dtype=torch.int64)
+        uses.imports.append("torch")
+    elif may_be_number:
+        uses.assume(f"`{uses.document.code(found.tensor)}` is a tensor in each call")
     if not is_scalar:
         new = build_expression("{tensor}.reshape(())", tensor=new)
     if found.method == "int" and floating:
         new = build_expression("{new}.trunc()", new=new)
         uses.assume(FINITE)
-    if found.method in ("int", "float", "bool") and _may_be_number(site, found.tensor):
-        uses.assume(f"`{uses.document.code(found.tensor)}` is a tensor in each call")
     learns, now = not has_no_gradient(site, found.tensor), number
     if found.method == "bool":
         learns = False
@@ -292,12 +309,21 @@ def _write_tensor(
         now = uses.cast(found.node, number, torch.float64)
     elif found.method == "float" and not floating:
         now = uses.cast(found.node, number, torch.float32)
-    kinds = {"int": int, "float": float, "bool": bool}
-    kind = kinds.get(found.method, number.kind)
+    kind = _CONVERSIONS.get(found.method, number.kind)
     now = replace(now, kind=kind, owns_memory=now.owns_memory or (kind is int and floating))
     uses.propagate(found.node, now)
     if uses.accumulates and kind is float and now.dtype is not torch.float64:
         return _write_tensor(site, found, number, is_scalar=is_scalar, is_double=True)
+    if table:  # its index is on its device now
+        for clause in [one for one in uses.assumes if one.endswith(f"the device of `{table}`")]:
+            del uses.assumes[clause]
+    elif (
+        may_be_number
+        and kind is int
+        and not floating
+        and (indexed := table_of_index(uses, found.node))
+    ):
+        return _write_tensor(site, found, number, is_scalar=is_scalar, table=indexed)
     return uses
 
 

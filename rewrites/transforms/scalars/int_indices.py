@@ -12,6 +12,8 @@ from fullgraph.rewrites.analysis import (
     assigned_value,
     find_definitions,
     may_be_int,
+    names_bound,
+    walk,
 )
 from fullgraph.rewrites.source import Document, dotted_name
 from fullgraph.rewrites.transforms.number_tensor import assumed_of_readers, convert_to_tensor
@@ -43,6 +45,43 @@ def convert_index(uses: UseEdits, node: cst.BaseExpression, subscript: cst.Subsc
     if (clause := assumed_of_readers(uses.document, known, node, table)) is not None:
         uses.assume(clause)
     return bool(table)
+
+
+def table_of_index(uses: UseEdits, node: cst.BaseExpression) -> str:
+    """Return the tensor `x` of the first `x[n]` if the number `n` at `node` is only an index.
+
+    What is computed of `n` and of numbers may be an index, too. "" if there is another use, or if
+    `x` may not exist or be another tensor where `node` is evaluated.
+    """
+    document, line = uses.document, uses.document.statement(node)
+    function, block = document.function(node), document.parent(line)
+    tensors = [one for one in walk(function or node) if one in uses.tensors]
+    parents = {one: document.parent(one) for one in tensors}
+    indices = [one for one, parent in parents.items() if isinstance(parent, cst.Index)]
+    inner = [one for one in tensors if one not in indices and parents[one] not in uses.tensors]
+    assigned = m.Assign(targets=[m.AtLeastN(m.AssignTarget(m.Name()), n=1)])
+    if not indices or not all(m.matches(parents[one], assigned) for one in inner):
+        return ""
+    subscript = document.parent(document.parent(parents[indices[0]]))
+    reads = document.statement(subscript)
+    if not isinstance(subscript, cst.Subscript) or document.function(subscript) is not function:
+        return ""
+    if not isinstance(block, cst.IndentedBlock) or reads not in block.body:
+        return ""
+    between = block.body[block.body.index(line) : block.body.index(reads) + 1]
+    table = dotted_name(subscript.value)
+    root = table.partition(".")[0]
+    leaves = m.Return() | m.Raise() | m.Assert() | m.Break() | m.Continue()
+    may_differ = (
+        not between
+        or not uses.is_tensor(subscript.value)
+        or {root, table} & {*names_bound(*between)}
+        or any(m.findall(one, leaves) for one in between[:-1])
+        or ("." in table and any(m.findall(one, m.Call()) for one in between[1:-1]))
+        or not isinstance(reads, cst.SimpleStatementLine)
+        or any(_find_guards(document, indices[0], reads))
+    )
+    return "" if may_differ else table
 
 
 def _is_converted(uses: UseEdits, known: Definitions, name: cst.Name, table: str) -> bool:

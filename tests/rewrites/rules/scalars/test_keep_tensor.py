@@ -714,6 +714,51 @@ def test_what_is_converted_may_be_a_number(hint):
     assert outcome.assumes == ([] if hint else ["`t` is a tensor in each call"])
 
 
+CONVERTED = "torch.as_tensor(t, dtype=torch.int64, device=table.device)"
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        (
+            "step = int(t)\n    return x * table[step]",
+            f"step = {CONVERTED}\n    return x * table[step[None]].squeeze(0)",
+        ),
+        ("return x * table[int(t)]", f"return x * table[{CONVERTED}[None]].squeeze(0)"),
+        (
+            "step = int(t)\n    y = x * table[step]\n    return y - table[step - 1]",
+            f"step = {CONVERTED}\n    y = x * table[step[None]].squeeze(0)\n"
+            "    return y - table[(step - 1)[None]].squeeze(0)",
+        ),
+    ],
+)
+def test_an_index_that_int_converts_may_be_a_number(body, after):
+    head = f"{HEAD}def f(x, table, t):\n    "
+    outcome = rewritten(f"{head}{body}\n", X, X * 3, torch.tensor(3))
+    assert outcome.source == f"{head}{after}\n"
+    assert outcome.applicability == [Applicability.SAFE]
+    assert outcome.after.fullgraph.ok
+    table = (X * 3).requires_grad_()
+    numbers = (2, 1.7, True, torch.tensor(0), torch.tensor(3, dtype=torch.uint8))
+    outcome.check(*((X, table, t) for t in numbers))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "step = int(t)\n    return x * table[step] * step",
+        "step = int(t)\n    if x.dim() > 1:\n        return x\n    return x * table[step]",
+        "step = int(t)\n    table = table * 2\n    return x * table[step]",
+        "step = int(t)\n    return x * (table[step] if x.dim() == 1 else 2)",
+    ],
+)
+def test_an_index_is_not_converted_where_its_tensor_may_be_another(body):
+    source = f"{HEAD}def f(x, table, t):\n    {body}\n"
+    outcome = rewritten(source, X, X * 3, torch.tensor(3))
+    assert "step = t\n" in outcome.source
+    assert outcome.assumes == ["`t` is a tensor in each call"]
+
+
 @pytest.mark.parametrize(
     ("number", "after"),
     [
