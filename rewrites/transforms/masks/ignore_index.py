@@ -54,6 +54,8 @@ def ignore_index_rewrite(flow: Flow) -> Rewrite | None:
     assumes = [f"`{code(logits.base)}` is finite where `{code(labels.base)}` is `{code(ignored)}`"]
     if old != code(ignored):
         assumes.append(f"no label is {old}")
+    if not loss.known:
+        assumes.append(f"`{code(loss.call.func)}` has the default options")
     why = f"`ignore_index` leaves out the rows whose label is `{code(ignored)}`, at a fixed shape."
     return Rewrite(edits, why, Applicability.UNSAFE, tuple(assumes))
 

@@ -1,8 +1,9 @@
 import pytest
 import torch
+from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten, rewritten_together
+from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -128,6 +129,34 @@ def test_a_label_that_is_left_out_may_be_ignored(before, after):
     text, made, _ = offered(source, read, CATEGORY, X, LABELS, 1, rule="FG402", shorter=True)
     assert text == (f"{HEAD}def f(x, y, n):\n    {after}\n" if after else "")
     assert all(one.applicability is Applicability.UNSAFE and one.assumes for one in made)
+
+
+def test_an_attribute_says_which_label_is_left_out():
+    labels = torch.tensor([0, -1, 2, -1, 3, 1])
+    source = _model("-1", "F.cross_entropy(x[y != self.ignore], y[y != self.ignore])")
+    source = source.replace("self.loss", "self.ignore").replace(", m):", "):")
+    read = "x[y != self.ignore]"
+    text, _, _ = offered(source, read, CATEGORY, X, labels, rule="FG402", shorter=True)
+    assert "        return F.cross_entropy(x, y, ignore_index=self.ignore)\n" in text
+    old, new = imported(source).Model(), imported(text).Model()
+    compiled = torch.compile(new, backend="eager", fullgraph=True)
+    for given in (labels, torch.full_like(labels, -1)):
+        results = [one(X, given) for one in (old, new, compiled)]
+        gradients = [torch.autograd.grad(one, X)[0] for one in results]
+        for result, gradient in zip(results[1:], gradients[1:], strict=True):
+            assert_close(result, results[0], equal_nan=True)
+            assert_close(gradient, gradients[0])
+
+
+def test_labels_that_a_module_made_elsewhere_ignores():
+    body = "def f(x, y):\n    k = y != -100\n    return made[0](x[k], y[k])\n"
+    source = f"{HEAD}made = [nn.CrossEntropyLoss()]\n\n\n{body}"
+    text, made, _ = offered(source, "x[k]", CATEGORY, X, LABELS, rule="FG402", shorter=True)
+    assert "    return made[0](x, y)\n" in text
+    assert made[0].assumes == (
+        "`x` is finite where `y` is `-100`",
+        "`made[0]` has the default options",
+    )
 
 
 def test_targets_of_several_dimensions():
