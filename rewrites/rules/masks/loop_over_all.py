@@ -151,15 +151,12 @@ class _LoopOverAll:
             return Refusal("nothing says how many indices there are")
         text = self.site.document.code(self.site.node)
         assumes = {f"an iteration for an index that `{text}` lacks changes nothing": None}
-        edits: dict[cst.CSTNode, Replacement] = {
-            self.loop.iter: build_expression("range(len({all}))", all=count.deep_clone()),
-            **self.index.edits,
-        }
-        if masked := self._masked(skips):
-            new = masked[0].with_changes(iter=edits[self.loop.iter])
-            edits, assumes = self._without_name({self.loop: new}), masked[1]
-        elif named is not None:
-            edits = self._read_at_once(named, count, edits)
+        every = build_expression("range(len({all}))", all=count.deep_clone())
+        edits: dict[cst.CSTNode, Replacement] = {self.loop.iter: every, **self.index.edits}
+        if masked := self._masked(named):
+            edits, assumes = {self.loop: masked[0].with_changes(iter=every)}, masked[1]
+        if named is not None:
+            edits = self._read_at_once(named, every, edits)
         else:
             edits, skips = self._without_name(edits), False
         if self.tensor is not None and not count.deep_equals(named.value if named else self.tensor):
@@ -204,16 +201,16 @@ class _LoopOverAll:
         by_row = rows is not None and _has_element_per_row(self.site, self.tensor, rows)
         return rows if by_row else self.tensor
 
-    def _masked(self, skips: bool) -> tuple[cst.For, dict[str, None]] | None:
+    def _masked(self, named: NamedTensor | None) -> tuple[cst.For, dict[str, None]] | None:
         """Return the loop with what it adds up masked, and what that assumes; None if it cannot."""
         if self.is_mask or self.tensor is None or self.index.edits:
             return None
-        return mask_absent(self.site, self.loop, self.tensor, skips)
+        return mask_absent(self.site, self.loop, named.value if named else self.tensor)
 
     def _read_at_once(
         self,
         named: NamedTensor,
-        count: cst.BaseExpression,
+        every: cst.BaseExpression,
         edits: dict[cst.CSTNode, Replacement],
     ) -> dict[cst.CSTNode, Replacement]:
         """Return the edits by which eager code has the indices that occur, and compiled code all.
@@ -224,13 +221,12 @@ class _LoopOverAll:
         found = "nonzero().flatten()" if self.is_mask else "unique()"
         choice = build_statement(
             f"if {compiling_condition(self.site.document)}:\n"
-            f"    {name} = range(len({{all}}))\n"
+            f"    {name} = {{every}}\n"
             f"else:\n    {name} = {{tensor}}.{found}.tolist()\n",
-            all=count.deep_clone(),
+            every=every.deep_clone(),
             tensor=named.value.deep_clone(),
         )
-        edits = {**edits, self.loop.iter: cst.Name(name)}
-        loop = replace_nodes(self.loop, edits).with_changes(leading_lines=())
+        loop = replace_nodes(self.loop, edits).with_changes(leading_lines=(), iter=cst.Name(name))
         if named.assignment is not None and self.line is None:
             return {self.loop: cst.FlattenSentinel([named.assignment, choice, loop])}
         first = choice.with_changes(leading_lines=self.loop.leading_lines)

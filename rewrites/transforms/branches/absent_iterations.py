@@ -25,7 +25,6 @@ from fullgraph.rewrites.source import (
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.loop_lines import LoopLines
-from fullgraph.rewrites.transforms.branches.shortcut import CONTINUE, leave_in_eager
 
 
 def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str], index: str) -> bool:
@@ -50,13 +49,12 @@ def _is_carried(site: Site, node: cst.CSTNode, carried: frozenset[str], index: s
 
 
 def mask_absent(
-    site: Site, loop: cst.For, tensor: cst.BaseExpression, skips: bool
+    site: Site, loop: cst.For, tensor: cst.BaseExpression
 ) -> tuple[cst.For, dict[str, None]] | None:
     """Return the loop with iterations that change nothing for an index that `tensor` lacks.
 
-    With `skips`, eager code leaves them out. Also returns the assumptions. None if no value is
-    carried to the next iteration, except by a `torch.where` that keeps it, or if a line cannot be
-    masked.
+    Also returns the assumptions. None if no value is carried to the next iteration, except by a
+    `torch.where` that keeps it, or if a line cannot be masked.
     """
     name = cst.ensure_type(loop.target, cst.Name).value
     absent = site.document.unused_local(site.node, "absent")
@@ -76,8 +74,7 @@ def mask_absent(
     flag = build_statement(f"{absent} = ({{t}} != {name}).all()", t=tensor.deep_clone())
     masked = replace_nodes(loop, edits)
     body = cst.ensure_type(masked.body, cst.IndentedBlock)
-    new = [flag, leave_in_eager(site.document, cst.Name(absent), CONTINUE)] if skips else [flag]
-    return masked.with_changes(body=body.with_changes(body=[*new, *body.body])), lines.assumes
+    return masked.with_changes(body=body.with_changes(body=[flag, *body.body])), lines.assumes
 
 
 @dataclass(frozen=True)

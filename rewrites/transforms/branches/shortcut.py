@@ -19,7 +19,6 @@ from fullgraph.rewrites.transforms.branches.branches import Branches
 from fullgraph.rewrites.transforms.eager_only import compiling_condition, eager_and
 
 _PRODUCTS = word_set("addmm baddbmm bilinear bmm einsum linear matmul mm")
-CONTINUE = cst.IndentedBlock([cst.SimpleStatementLine([cst.Continue()])])
 
 
 def is_work(site: Site, statements: Iterable[cst.CSTNode]) -> bool:
