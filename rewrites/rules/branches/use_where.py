@@ -24,6 +24,9 @@ Where only one branch calls layers, eager code still skips them:
 `if torch.compiler.is_compiling() or condition:` stands before the selection, or, after an early
 exit, `if not torch.compiler.is_compiling() and condition:` before what it skips.
 
+A layer or function of the file that both branches call with the same arguments is called once:
+`net_out = self.net(x)` comes before the selection.
+
 Lines of a branch that print, log or warn come before it, for eager code alone; both branches may
 set an item of a dict.
 

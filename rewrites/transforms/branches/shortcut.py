@@ -23,17 +23,18 @@ _PRODUCTS = word_set("addmm baddbmm bilinear bmm einsum linear matmul mm")
 
 def is_work(site: Site, statements: Iterable[cst.CSTNode]) -> bool:
     """Return whether statements call a layer that may have parameters, or multiply matrices."""
-    for node in (one for statement in statements for one in walk(statement)):
-        if isinstance(node, cst.BinaryOperation):
-            if isinstance(node.operator, cst.MatrixMultiply):
-                return True
-        elif isinstance(node, cst.Call):
-            kind = class_of(site, node.func).rpartition(".")[2]
-            if kind and kind not in LAYERS_WITHOUT_PARAMETERS:
-                return True
-            if torch_name(site, node) in _PRODUCTS:
-                return True
-    return False
+    return any(is_work_alone(site, one) for statement in statements for one in walk(statement))
+
+
+def is_work_alone(site: Site, node: cst.CSTNode) -> bool:
+    """Return whether a node, without what is inside it, is such a call or product."""
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, cst.MatrixMultiply)
+    if not isinstance(node, cst.Call):
+        return False
+    kind = class_of(site, node.func).rpartition(".")[2]
+    is_layer = bool(kind) and kind not in LAYERS_WITHOUT_PARAMETERS
+    return is_layer or torch_name(site, node) in _PRODUCTS
 
 
 def saves_work(site: Site, branches: Branches) -> bool:

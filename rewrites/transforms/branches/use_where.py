@@ -35,7 +35,6 @@ from fullgraph.rewrites.transforms.branches.assignments import (
     ITEM,
     RETURN,
     BranchValues,
-    make_assignments,
     require_once,
     values_assigned,
 )
@@ -50,6 +49,7 @@ from fullgraph.rewrites.transforms.branches.in_place import (
 from fullgraph.rewrites.transforms.branches.output import writes_only
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
 from fullgraph.rewrites.transforms.branches.selected_list import find_selected_list
+from fullgraph.rewrites.transforms.branches.shared_calls import assign_once
 from fullgraph.rewrites.transforms.branches.shortcut import saves_work, skip_in_eager
 
 Branch = TypeVar("Branch")
@@ -255,7 +255,7 @@ class WhereWriter:
         same = merged.values.keys() == other.values.keys() and not merged.local_lines
         if same and all(v.deep_equals(other.values[key]) for key, v in merged.values.items()):
             return [one for one in kept if isinstance(one, cst.BaseStatement)]
-        lines = [*merged.local_lines, *make_assignments(merged.values)]
+        lines = [*merged.local_lines, *assign_once(self.site, branches, merged.values)]
         return self._hoist_condition(choice, branches, condition, lines)
 
     def _merge_updates(self, branches: Branches, condition: Predicate) -> Lines:

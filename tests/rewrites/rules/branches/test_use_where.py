@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -457,3 +459,80 @@ def test_branches_that_bind_the_same_names_run_by_themselves():
     fixed = rewritten(_function(body), x.abs())
     assert fixed.rules == ["FG302"]
     fixed.check((-x.abs(),))
+
+
+GUIDED = (
+    "if x.sum() > self.low and x.sum() < self.high:\n"
+    "    out = x + self.scale * (self.net(x + 1) - x)\n"
+    "else:\n    out = self.net(x + 1)\nreturn out * 2"
+)
+
+
+@pytest.mark.parametrize("name", ["net", "net_out"])
+def test_a_layer_that_both_branches_call_is_called_once(name):
+    init = "self.net = torch.nn.Linear(4, 4)\nself.scale, self.low, self.high = 3.0, -9.0, 9.0"
+    body = GUIDED if name == "net" else f"{name} = 1.0\n{GUIDED} * {name}"
+    outcome = rewritten(_model(init, body), X)
+    called = "net_out" if name == "net" else "net_out_2"
+    assert outcome.rules == ["FG301"], outcome.refusals
+    assert f"        {called} = self.net(x + 1)\n        out = torch.where(" in outcome.source
+    assert f"x + self.scale * ({called} - x), {called})\n" in outcome.source
+    assert outcome.source.count("self.net(") == 1
+    assert outcome.after.fullgraph.ok
+    outcome.check((_leaf(X),), (_leaf(X * 9),), (_leaf(X * -99),))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "lines"),
+    [
+        ("torch.tanh(x) * 2", "torch.tanh(x)", []),
+        ("x.exp() * 2", "x.exp()", []),
+        ("twice(x) * 3", "x - twice(x)", ["twice_out = twice(x)"]),
+        ("twice(x) * 3", "x - twice(x + 1)", []),
+        ("twice(x) * twice(x)", "x - 1", []),
+        (
+            "twice(twice(x)) + twice(x - 1)",
+            "twice(x - 1) - twice(twice(x))",
+            ["twice_out = twice(twice(x))", "twice_out_2 = twice(x - 1)"],
+        ),
+        (
+            "twice(x * twice_out) + twice(x - 1)",
+            "twice(x - 1) - twice(x * twice_out)",
+            ["twice_out_2 = twice(x * twice_out)", "twice_out_3 = twice(x - 1)"],
+        ),
+        ("torch.mv(w, x) + x @ w", "torch.mv(w, x)", []),
+        ("torch.matmul(w, x) * 2", "torch.matmul(w, x)", ["matmul_out = torch.matmul(w, x)"]),
+    ],
+)
+def test_only_calls_of_functions_and_products_are_shared(one, other, lines):
+    function = f"if x.sum() > 0:\n    y = {one}\nelse:\n    y = {other}\nreturn y * 2"
+    more = ["twice_out=2.0"] if "twice_out" in one else []
+    source = _function(function, "x", "w", *more).replace(
+        "def f", "def twice(x):\n    return x * 2\n\n\ndef f"
+    )
+    outcome = rewritten(source, X, torch.eye(4))
+    assert outcome.rules == ["FG301"], outcome.refusals
+    found = [line.strip() for line in outcome.source.splitlines()]
+    assert [line for line in found if re.match(r"\w+_out(_\d)? =", line)] == lines
+    outcome.check((_leaf(X), torch.eye(4)), (_leaf(-X), torch.eye(4)))
+
+
+def test_a_call_that_the_condition_makes_too_leaves_the_condition_its_name():
+    branches = "    y, z = twice(x) * x, x\nelse:\n    y, z = twice(x), x * 2\n"
+    source = _function(f"if twice(x).sum() > 0:\n{branches}return y * z")
+    source = source.replace("def f", "def twice(x):\n    return x * 2\n\n\ndef f")
+    outcome = rewritten(source, X)
+    assert "    condition = twice(x).sum() > 0\n" in outcome.source
+    assert outcome.source.count("sum() > 0") == 1
+    outcome.check((_leaf(X),), (_leaf(-X),))
+
+
+def test_a_shared_call_reads_what_the_branches_assigned_before_it():
+    function = (
+        "if x.sum() > 0:\n    x = x * 3\n    y = twice(x) + 1\n"
+        "else:\n    y = twice(x)\nreturn y * x"
+    )
+    source = _function(function).replace("def f", "def twice(x):\n    return x * 2\n\n\ndef f")
+    outcome = rewritten(source, X)
+    assert "_out" not in outcome.source
+    outcome.check((_leaf(X),), (_leaf(-X),))
