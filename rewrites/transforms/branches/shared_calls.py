@@ -39,13 +39,20 @@ def assign_once(
             free = (one for one in stems if unused(branches.node, one) == one)
             names.append(next(one for one in free if one not in names))
             lines.append(build_statement(f"{names[-1]} = {{call}}", call=call))
-            edits: dict[cst.CSTNode, Replacement] = dict.fromkeys(uses, cst.Name(names[-1]))
-            # other nodes stay the same objects, by which the condition is found
-            line = replace_nodes(
-                line, edits, lambda node, e=edits: not e.keys().isdisjoint(walk(node))
-            )
+            line = _replace_calls(line, uses, names[-1])
         lines.append(line)
     return lines
+
+
+def _replace_calls(
+    line: cst.BaseStatement, calls: list[cst.CSTNode], name: str
+) -> cst.BaseStatement:
+    """Return `line` with `name` in place of `calls`.
+
+    Nodes without a call stay the same objects, by which the condition is found.
+    """
+    edits: dict[cst.CSTNode, Replacement] = dict.fromkeys(calls, cst.Name(name))
+    return replace_nodes(line, edits, lambda node: not edits.keys().isdisjoint(walk(node)))
 
 
 def _calls_of_both(site: Site, branches: Branches) -> list[cst.Call]:
