@@ -194,6 +194,7 @@ ROWS = [
         "random number",
         "NumPy's random",
         "torch.randperm(n)",
+        edit="FG703",
     ),
     Row(
         e.own_generator,
