@@ -61,7 +61,7 @@ import libcst as cst
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site, infer, walk
+from fullgraph.rewrites.analysis import NotApplicable, Site, infer
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, find_scalar_sources
@@ -71,7 +71,6 @@ from fullgraph.rewrites.transforms.random import (
     define_draw_operator,
     draw_of,
     find_random_calls,
-    whole_number,
 )
 from fullgraph.rewrites.transforms.scalars.positions import name_positions
 from fullgraph.rewrites.transforms.scalars.scalar import Number
@@ -83,10 +82,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if draw is None:
         return None
     reason = None
-    number = whole_number(site, draw)
     for attempt in (_select,) if draw.stays_traced else (_decide, _select):
         try:
-            return attempt(site, number)
+            return attempt(site, draw)
         except NotApplicable as escape:
             reason = reason or escape
     return None if draw.stays_traced else Refusal(str(reason))
@@ -99,8 +97,8 @@ def _decide(site: Site, draw: RandomDraw) -> Rewrite:
     """
     _check_order(site, [draw])
     numbers = _follow(site, draw)
-    tensor, definitions = define_draw_operator(site, draw.call, numbers.dtype)
-    numbers.tensors = {draw.call: tensor}
+    tensor, definitions = define_draw_operator(site, draw, numbers.dtype)
+    numbers.tensors = {draw.value: tensor}
     edits = add_definitions(site.document, numbers.edits(), definitions)
     return rewrite_assuming(
         site.document,
@@ -121,13 +119,12 @@ def _select(site: Site, draw: RandomDraw) -> Rewrite:
     uses, draws = Uses(site), [draw]
     definitions: list[cst.BaseStatement] = []
     for one in draws:
-        number = Number(float if one.is_float else int, getattr(torch, one.dtype))
-        tensor, new = define_draw_operator(site, one.call, one.dtype, tensors=uses.tensors)
+        kind = float if one.dtype == "float64" else int
+        tensor, new = define_draw_operator(site, one, one.dtype, uses.tensors)
         definitions += new
-        uses.write(one.call, tensor)
-        uses.propagate(one.call, number)
-        found = [whole_number(site, more) for more in uses.draws]
-        draws += [more for more in found if more not in draws]
+        uses.write(one.value, tensor)
+        uses.propagate(one.value, Number(kind, getattr(torch, one.dtype)))
+        draws += [more for more in uses.draws if more not in draws]
     _check_order(site, draws)
     if not uses.selects or uses.decides:
         raise NotApplicable("the number is no index and no bound of a slice")
@@ -145,8 +142,7 @@ def _check_order(site: Site, draws: Sequence[RandomDraw]) -> None:
     calls, streams = [one.call for one in draws], {one.stream for one in draws}
     for call in find_random_calls(site, site.document.function(site.node)):
         other = draw_of(site, call)
-        inside = any(call in walk(one) for one in calls)
-        if other and other.stream in streams and other.traced and not inside:
+        if other and other.stream in streams and other.traced and call not in calls:
             raise NotApplicable(
                 "numbers that are traced, and so drawn first, come from the same stream"
             )
@@ -159,13 +155,13 @@ def _follow(site: Site, draw: RandomDraw) -> Numbers:
     NotApplicable.
     """
     numbers = Numbers(site, {})
-    numbers.follow(draw.call, draw.dtype)
+    numbers.follow(draw.value, draw.dtype)
     seen = [infer(site, one) for one in numbers.operands]
     is_float32 = all(one is not None and one.dtypes == {"float32"} for one in seen)
     if numbers.decisions or not numbers.zero_dim_operands or not is_float32:
         return numbers
     narrow = Numbers(site, {})
-    narrow.follow(draw.call, "float32")
+    narrow.follow(draw.value, "float32")
     code = dict.fromkeys(f"`{site.document.code(one)}`" for one in narrow.operands)
     narrow.assumes[f"{', '.join(code)}: of float32 on all inputs, as the number is"] = None
     return narrow

@@ -45,20 +45,19 @@ from fullgraph.rewrites.source import Replacement, build_expression, replace_nod
 from fullgraph.rewrites.transforms.random import (
     add_definitions,
     define_draw_operator,
-    drawn_indices,
+    draw_of_indices,
 )
 
 _CONVERTS = ("torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.LongTensor")
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    calls = [one for one in walk(site.node) if isinstance(one, cst.Call)]
-    found = [(call, count) for call in calls if (count := drawn_indices(site, call)) is not None]
-    if not found:
+    found = (draw for one in walk(site.node) if (draw := draw_of_indices(site, one)))
+    if (draw := next(found, None)) is None:
         return None
-    call, count = found[0]
+    call = draw.call
     try:
-        tensor, definitions = define_draw_operator(site, call, "int64", count)
+        tensor, definitions = define_draw_operator(site, draw, draw.dtype)
         edits: dict[cst.CSTNode, Replacement] = {call: tensor}
         for conversion, converted in _conversions(site, call):
             inside = call in tuple(walk(converted))

@@ -3,9 +3,8 @@
 from fullgraph.rewrites.transforms.random.draws import (
     RandomDraw,
     draw_of,
-    drawn_indices,
+    draw_of_indices,
     find_random_calls,
-    whole_number,
 )
 from fullgraph.rewrites.transforms.random.operator import (
     add_definitions,
@@ -17,7 +16,6 @@ __all__ = [
     "add_definitions",
     "define_draw_operator",
     "draw_of",
-    "drawn_indices",
+    "draw_of_indices",
     "find_random_calls",
-    "whole_number",
 ]

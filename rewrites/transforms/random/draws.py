@@ -1,8 +1,8 @@
-"""Calls that draw a random number."""
+"""Calls that draw random numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -23,15 +23,28 @@ _DRAWS = word_set(
 
 @dataclass(frozen=True)
 class RandomDraw:
-    """Call that draws one random number."""
+    """Call that draws one random number, or several integers."""
 
     call: cst.Call
     is_float: bool
+    """Whether the call draws a float, also where `whole` makes an int of it."""
+
     stream: str = "random"
     """Module whose random stream it draws from: "random" or "numpy.random"."""
 
     traced: bool = False
     """Whether Dynamo traces the call; the number is then drawn before the graph runs."""
+
+    whole: cst.Call | None = None
+    """The `int(random.random() * n)` around the call."""
+
+    count: cst.BaseExpression | None = None
+    """How many integers it draws: `k` of `random.sample(range(n), k)`. None for one number."""
+
+    @property
+    def value(self) -> cst.Call:
+        """What a tensor replaces: the call, or the `int(…)` around it."""
+        return self.whole or self.call
 
     @property
     def stays_traced(self) -> bool:
@@ -44,7 +57,7 @@ class RandomDraw:
     @property
     def dtype(self) -> str:
         """Dtype that holds the number exactly."""
-        return "float64" if self.is_float else "int64"
+        return "float64" if self.is_float and self.whole is None else "int64"
 
 
 def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
@@ -54,7 +67,8 @@ def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
     name = site.callee_name(node).replace("random.Random.", "random.")
     owner, _, last = name.rpartition(".")
     if owner == "random" and last in _FLOATS | _INTEGERS:
-        return RandomDraw(node, last in _FLOATS, traced=last != "random")
+        whole = int_around(site, node)
+        return RandomDraw(node, last in _FLOATS, traced=last != "random", whole=whole)
     owners = ("random", "numpy.random", "numpy.random.mtrand.RandomState")
     if owner not in owners or last not in _DRAWS:
         return None
@@ -62,27 +76,30 @@ def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
     if seen is None or len(seen.types) != 1:
         return None
     kind = seen.types[0].removeprefix("numpy.")
+    if kind not in ("float", "float64", "int", "int64"):
+        return None
     stream = owner.removesuffix(".mtrand.RandomState")
-    if kind in ("float", "float64"):
-        return RandomDraw(node, True, stream)
-    return RandomDraw(node, False, stream) if kind in ("int", "int64") else None
+    return RandomDraw(node, kind.startswith("float"), stream, whole=int_around(site, node))
 
 
-def whole_number(site: Site, draw: RandomDraw) -> RandomDraw:
-    """Return `int(random.random() * n)` as the draw, for a draw in it; else the draw itself."""
-    for around in site.document.ancestors(draw.call):
+def int_around(site: Site, call: cst.Call) -> cst.Call | None:
+    """Return the `int(…)` around a call and arithmetic on it: `int(random.random() * n)`."""
+    for around in site.document.ancestors(call):
         if isinstance(around, cst.Call) and site.callee_name(around) == "int":
-            return replace(draw, call=around, is_float=False)
+            return around
         if not isinstance(around, cst.Arg | cst.BinaryOperation | cst.UnaryOperation):
             break
-    return draw
+    return None
 
 
-def drawn_indices(site: Site, call: cst.Call) -> cst.BaseExpression | None:
-    """Return how many integers below a bound a call draws: `k` of `random.sample(range(n), k)`.
+def draw_of_indices(site: Site, node: cst.CSTNode) -> RandomDraw | None:
+    """Return `node` as a RandomDraw; None unless it draws several integers below a bound."""
+    count = _count_of(site, node) if isinstance(node, cst.Call) else None
+    return RandomDraw(node, False, count=count) if isinstance(node, cst.Call) and count else None
 
-    None for other calls.
-    """
+
+def _count_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:
+    """Return how many integers below a bound a call draws; None for other calls."""
     name = site.document.qualified_name(call.func)
     given = {
         one.keyword.value if one.keyword else at: one.value for at, one in enumerate(call.args)

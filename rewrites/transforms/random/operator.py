@@ -18,7 +18,12 @@ from fullgraph.rewrites.transforms.outline import (
     operator_path,
     set_apart,
 )
-from fullgraph.rewrites.transforms.random.draws import draw_of, find_random_calls, whole_number
+from fullgraph.rewrites.transforms.random.draws import (
+    RandomDraw,
+    draw_of,
+    find_random_calls,
+    int_around,
+)
 
 _OPERATOR = """\
 @{torch}.library.custom_op("{space}::{path}", mutates_args=())
@@ -34,33 +39,25 @@ Definitions = Sequence[cst.BaseStatement]
 
 
 def define_draw_operator(
-    site: Site,
-    call: cst.Call,
-    dtype: str,
-    count: cst.BaseExpression | None = None,
-    tensors: Collection[cst.CSTNode] = (),
+    site: Site, draw: RandomDraw, dtype: str, tensors: Collection[cst.CSTNode] = ()
 ) -> tuple[cst.BaseExpression, Definitions]:
-    """Return a call that replaces `call`, and the definitions of the operator it calls.
+    """Return a call that replaces `draw.value`, and the definitions of the operator it calls.
 
     `_draw_lam(a)` replaces `np.random.beta(a, a)` in `lam = np.random.beta(a, a)`, and returns a
-    tensor of `dtype`: without dimensions, or of the size `count`, which is an argument of `call`.
-    `tensors` are the names that become tensors without dimensions. Raises NotApplicable if another
-    argument is not an int or a float.
+    tensor of `dtype`: without dimensions, or of the size `draw.count`. `tensors` are the names that
+    become tensors without dimensions. Raises NotApplicable if another argument is not an int or a
+    float.
     """
     document = site.document
     torch = document.torch
-    operator_name = _operator_name(site, call)
+    operator_name = _operator_name(site, draw.call)
     path = operator_path(document, operator_name)
     if path is None:
         raise NotApplicable("an operator cannot be named after this file")
-    inner = (
-        next(draw for one in walk(call) if (draw := draw_of(site, one))) if count is None else None
-    )
-    takes_floats = inner is not None and inner.is_float
     arguments_by_name: dict[str, cst.BaseExpression] = {}
     edits: dict[cst.CSTNode, Replacement] = {}
     parameters = []
-    for read in _operands(site, call):
+    for read in _operands(site, draw.value):
         seen = site.observed(read)
         kind = seen.types[0] if seen is not None and len(seen.types) == 1 else ""
         is_tensor = read in tensors
@@ -73,10 +70,10 @@ def define_draw_operator(
         edits[read] = cst.parse_expression(f"{kind}({name})" if is_tensor else name)
         if not known:
             arguments_by_name[name] = read
-            kind = f"{torch}.Tensor" if is_tensor else "float" if takes_floats else kind
+            kind = f"{torch}.Tensor" if is_tensor else "float" if draw.is_float else kind
             parameters.append(f"{name}: {kind}")
-    body = replace_nodes(call, edits) if edits else call
-    size = replace_nodes(count, edits) if count is not None else None
+    body = replace_nodes(draw.value, edits) if edits else draw.value
+    size = replace_nodes(draw.count, edits) if draw.count is not None else None
     text = (_OPERATOR + KEPT_IN_ORDER).format(
         torch=torch,
         space=path[0],
@@ -123,22 +120,19 @@ def _operator_name(site: Site, call: cst.Call) -> str:
     base = f"_draw_{_subject_of(site, call)}"
     calls = find_random_calls(site, document.module)
     same = [one for one in calls if f"_draw_{_subject_of(site, one)}" == base]
-    inside = {*walk(call)}
-    number = next(i for i, one in enumerate(same, 1) if one in inside)
+    number = next(i for i, one in enumerate(same, 1) if one is call)
     return document.unused_name(base if number == 1 else f"{base}_{number}")
 
 
 def _subject_of(site: Site, call: cst.Call) -> str:
     """Return the name of the variable for the number of a call, else of the distribution."""
-    draw = draw_of(site, call)
-    parent = site.document.parent(whole_number(site, draw).call if draw is not None else call)
+    parent = site.document.parent(int_around(site, call) or call)
     if isinstance(parent, cst.IfExp):
         parent = site.document.parent(parent)
     match parent:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
             return name.strip("_").lower()
-    drawn = next((one for one in find_random_calls(site, call)), call)
-    name = site.callee_name(drawn).rpartition(".")[2]
+    name = site.callee_name(call).rpartition(".")[2]
     return _DISTRIBUTIONS.get(name, name)
 
 
