@@ -9,10 +9,13 @@ import libcst.matchers as m
 
 from fullgraph.rewrites.source import Document, Replacement, build_expression, replace_nodes
 
+IS_COMPILING = m.Call(func=m.Attribute(attr=m.Name("is_compiling")))
+"""Pattern of the call `torch.compiler.is_compiling()`."""
+
 
 def compiling_condition(document: Document) -> str:
     """Return "torch.compiler.is_compiling()", with the file's name for torch."""
-    return f"{document.imported_name('torch') or 'torch'}.compiler.is_compiling()"
+    return f"{document.torch}.compiler.is_compiling()"
 
 
 def eager_condition(document: Document) -> str:
@@ -113,7 +116,7 @@ def compiled_part(new: Replacement, whole: bool = False) -> Replacement:
         return cst.FlattenSentinel([one for one in parts if isinstance(one, cst.CSTNode)])
     if not isinstance(new, cst.CSTNode):
         return new
-    asked = m.Call(func=m.Attribute(attr=m.Name("is_compiling")))
+    asked = IS_COMPILING
     either = asked | m.UnaryOperation(operator=m.Not(), expression=asked)
     found = m.findall(new, m.BooleanOperation(left=either))
     calls = (

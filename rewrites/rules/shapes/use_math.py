@@ -88,9 +88,7 @@ def _rewrite_constructors(site: Site) -> dict[cst.CSTNode, Replacement]:
             continue
         array = call.args[0].value
         if (seen := site.observed(array)) is not None and seen.types == ("numpy.ndarray",):
-            text = (
-                f"{site.document.imported_name('torch') or 'torch'}.from_numpy({{array}}).{made}()"
-            )
+            text = f"{site.document.torch}.from_numpy({{array}}).{made}()"
             found[call] = build_expression(text, array=array)
     return found
 

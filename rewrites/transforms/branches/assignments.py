@@ -123,16 +123,13 @@ def _add_small_statement(
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))]) if (
             not isinstance(small.value, cst.Tuple)
             and all(isinstance(one.value, cst.Name) for one in elements)
-            and not read_later.intersection(names_bound(small))
         ):
-            if shared := set(names_bound(small)) & names_read(*made.values.values()):
+            if read_later.intersection(names_bound(small)):
+                _add_unpacked(site, made, small)
+            elif shared := set(names_bound(small)) & names_read(*made.values.values()):
                 raise NotApplicable(f"the branch assigns to `{min(shared)}` twice")
-            _add_local_line(made, line, small)
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))]) if (
-            not isinstance(small.value, cst.Tuple)
-            and all(isinstance(one.value, cst.Name) for one in elements)
-        ):
-            _add_unpacked(site, made, small)
+            else:
+                _add_local_line(made, line, small)
         case cst.Assign(targets=[target]):
             _add_assignment(site, made, line, target.target, small.value, read_later)
         case cst.Assign(targets=targets) if read_later.issuperset(

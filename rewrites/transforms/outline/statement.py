@@ -13,7 +13,11 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import Site, find_definitions, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
-from fullgraph.rewrites.transforms.eager_only import choose_when_compiling, operands_of
+from fullgraph.rewrites.transforms.eager_only import (
+    IS_COMPILING,
+    choose_when_compiling,
+    operands_of,
+)
 from fullgraph.rewrites.transforms.outline.differences import (
     changes_object_before,
     detach,
@@ -292,8 +296,7 @@ def _is_kept_in_eager(document: Document, statement: Statement) -> bool:
     """Whether a statement follows `if torch.compiler.is_compiling(): … else:`."""
     block = document.parent(statement)
     other = document.parent(block) if isinstance(block, cst.IndentedBlock) else None
-    test = m.Call(func=m.Attribute(attr=m.Name("is_compiling")))
-    return isinstance(other, cst.Else) and m.matches(document.parent(other), m.If(test=test))
+    return isinstance(other, cst.Else) and m.matches(document.parent(other), m.If(IS_COMPILING))
 
 
 def _needs_tensor_values(site: Site, statement: cst.If) -> bool:

@@ -206,6 +206,14 @@ def test_a_table_that_happens_to_be_as_long_says_nothing():
     assert "for k in range(len(used)):" in outcome.source, outcome.refusals
 
 
+EAGER_READS_ONCE = """        if torch.compiler.is_compiling():
+            indices = range(len(self.experts))
+        else:
+            indices = hit.nonzero().flatten().tolist()
+        for k in indices:
+            y = y + F.linear("""
+"""The loop over all experts, of which eager code reads at once which occur."""
+
 TABLE = """import torch
 import torch.nn.functional as F
 
@@ -251,12 +259,7 @@ def test_eager_code_reads_as_often_for_many_experts(experts):
         hit = torch.greater(mask.sum(dim=-1), 0)
 
         # All of them.
-        if torch.compiler.is_compiling():
-            indices = range(len(self.experts))
-        else:
-            indices = hit.nonzero().flatten().tolist()
-        for k in indices:
-            y = y + F.linear("""
+{EAGER_READS_ONCE}"""
     assert new in outcome.source, outcome.source
     outcome.check((X, torch.tensor([1] * 6)))
     model = imported(outcome.source).Model()
@@ -274,13 +277,8 @@ def test_eager_code_leaves_out_products_with_a_row_of_a_table():
         return y
 """
     outcome = rewritten(source, X, torch.tensor([0, 0, 2, 2, 2, 0]))
-    new = """        hit = mask.sum(-1) > 0
-        if torch.compiler.is_compiling():
-            indices = range(len(self.experts))
-        else:
-            indices = hit.nonzero().flatten().tolist()
-        for k in indices:
-            y = y + F.linear("""
+    new = f"""        hit = mask.sum(-1) > 0
+{EAGER_READS_ONCE}"""
     assert new in outcome.source
     outcome.check((X, torch.tensor([1] * 6)))
 
