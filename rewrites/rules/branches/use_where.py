@@ -20,9 +20,10 @@ branch appends zero, and a second list says which elements count.
 Conditions may be joined by `and`, `or` and `not`, and may be `torch.equal`, `torch.allclose`,
 `t.item() > 0` or `bool(t)`.
 
-Where only one branch calls layers, eager code still skips them:
-`if torch.compiler.is_compiling() or condition:` stands before the selection, or, after an early
-exit, `if not torch.compiler.is_compiling() and condition:` before what it skips.
+Where only one branch calls layers, or fills a buffer with part of a batch, eager code still skips
+that: `if torch.compiler.is_compiling() or condition:` stands before the selection, or, after an
+early exit, `if not torch.compiler.is_compiling() and condition:` before what it skips. A bare
+`return` stays in eager code too.
 
 A layer or function of the file that both branches call with the same arguments is called once:
 `net_out = self.net(x)` comes before the selection.

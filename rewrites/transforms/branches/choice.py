@@ -61,6 +61,8 @@ class Choice:
     """Whether the values may draw random numbers."""
     integer: str = ""
     """Name of an index that becomes an int, always in range."""
+    may_misfit: bool = False
+    """Whether a value may have another shape than the tensor that it is not copied to."""
     where: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -276,6 +276,7 @@ def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
             code, name = site.document.code(value), site.document.code(base)
             clause = f"`{code}` has the shape of `{name}` also where it is not copied"
             choice.agreement.assumes[clause] = None
+            choice.may_misfit = True
         _require_same_precision(site, base, value, call)
     else:
         for arg in _chain_arguments(call, base):

@@ -312,6 +312,15 @@ def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
+def flag_name(test: cst.BaseExpression) -> str:
+    """Return "was_ready" for `self.ready`, the name of its value before; "condition" for others."""
+    match test:
+        case cst.Call(func=cst.Attribute(value=flag, attr=cst.Name("reshape"))):
+            test = flag
+    stem = dotted_name(test).rpartition(".")[2].strip("_").removeprefix("is_")
+    return f"was_{stem}" if stem else "condition"
+
+
 def _as_reduction(site: Site, call: cst.Call) -> cst.BaseExpression | None:
     """Return `torch.equal(a, b)` as `(a == b).all()`; None for other calls.
 

@@ -15,7 +15,7 @@ from fullgraph.rewrites.analysis import (
     word_set,
 )
 from fullgraph.rewrites.source import Document, build_expression
-from fullgraph.rewrites.transforms.branches.branches import Branches
+from fullgraph.rewrites.transforms.branches.branches import Branches, last_line
 from fullgraph.rewrites.transforms.eager_only import compiling_condition, eager_and
 
 _PRODUCTS = word_set("addmm baddbmm bilinear bmm einsum linear matmul mm")
@@ -37,11 +37,16 @@ def is_work_alone(site: Site, node: cst.CSTNode) -> bool:
     return is_layer or torch_name(site, node) in _PRODUCTS
 
 
-def saves_work(site: Site, branches: Branches) -> bool:
-    """Return whether one branch is work and the other one is empty."""
-    return (not branches.one or not branches.other) and is_work(
-        site, (*branches.one, *branches.other)
-    )
+def saves_work(site: Site, branches: Branches, may_misfit: bool) -> bool:
+    """Return whether one branch is empty, and eager code had better not run the other one.
+
+    That is work, or what a bare `return` skips, or may fail if it is not skipped: `may_misfit`.
+    """
+    if branches.one and branches.other:
+        return False
+    last = None if branches.one else last_line(branches.node)
+    returns = last is not None and isinstance(last.body[-1], cst.Return)
+    return may_misfit or returns or is_work(site, (*branches.one, *branches.other))
 
 
 def skip_in_eager(

@@ -47,7 +47,7 @@ from fullgraph.rewrites.transforms.branches.in_place import (
     stored_operands,
 )
 from fullgraph.rewrites.transforms.branches.output import writes_only
-from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
+from fullgraph.rewrites.transforms.branches.predicate import Predicate, flag_name, predicate_of
 from fullgraph.rewrites.transforms.branches.selected_list import find_selected_list
 from fullgraph.rewrites.transforms.branches.shared_calls import assign_once
 from fullgraph.rewrites.transforms.branches.shortcut import saves_work, skip_in_eager
@@ -289,7 +289,7 @@ class WhereWriter:
         `changes` tells whether the lines update tensors in place. Eager code skips the lines where
         it skipped work.
         """
-        if saves := saves_work(self.site, branches):
+        if saves := saves_work(self.site, branches, choice.may_misfit):
             truth = condition.truth_of(choice.test)
             lines = skip_in_eager(self.site.document, truth, branches, lines)
             self.has_shortcut = True
@@ -298,11 +298,11 @@ class WhereWriter:
         unused = not any(node is choice.test for line in lines for node in walk(line))
         if named or unused or (choice.uses < 2 and not saves and not (changes and several)):
             return lines
-        name = self.site.document.unused_local(self.site.node, "condition")
-        edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(name)}
         copied = changes and not is_new_tensor(self.site, choice.test)  # it may be what is changed
-        template = "{c} = {t}.clone()" if copied else "{c} = {t}"
-        first = build_statement(template, c=name, t=choice.test)
+        stem, method = (flag_name(choice.test), ".clone()") if copied else ("condition", "")
+        name = self.site.document.unused_local(self.site.node, stem)
+        edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(name)}
+        first = build_statement(f"{{c}} = {{t}}{method}", c=name, t=choice.test)
         return [first, *(replace_nodes(line, edits) for line in lines)]
 
     def _require_private_names(

@@ -4,9 +4,10 @@ import textwrap
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten, rewritten_together
+from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -243,13 +244,38 @@ def test_a_buffer_that_its_first_batch_fills():
     )
     outcome = rewritten(source, torch.randn(3, 4))
     assert (
-        "        condition = self.ready.reshape(()).clone()\n"
-        "        self.book.copy_(torch.where(condition, self.book, x[: self.book.shape[0]]))\n"
-        "        self.ready.copy_(torch.where(condition, self.ready, True))\n"
+        "        was_ready = self.ready.reshape(()).clone()\n"
+        "        if not torch.compiler.is_compiling() and was_ready:\n            return\n"
+        "        self.book.copy_(torch.where(was_ready, self.book, x[: self.book.shape[0]]))\n"
+        "        self.ready.copy_(torch.where(was_ready, self.ready, True))\n"
     ) in outcome.source, (outcome.source, outcome.refusals)
     shape = "`x[: self.book.shape[0]]` has the shape of `self.book` also where it is not copied"
     assert outcome.assumes == [shape]
     outcome.check((torch.randn(3, 4),))
+    batches = torch.randn(3, 4), torch.randn(1, 4)  # eager code takes fewer rows later
+    before, after = (imported(one).Model() for one in (source, outcome.source))
+    for batch in batches:
+        assert_close(after(batch), before(batch), rtol=0, atol=0)
+
+
+def test_what_a_bare_return_skips_stays_skipped_in_eager_code():
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.register_buffer('ready', torch.tensor(False))\n"
+        "        self.register_buffer('mean', torch.zeros(4))\n\n"
+        "    def center(self, x):\n        if self.ready:  # once\n            return\n"
+        "        self.mean.copy_(x.mean(0))\n        self.ready.fill_(True)\n\n"
+        "    def forward(self, x):\n        self.center(x)\n        return x - self.mean\n"
+    )
+    outcome = rewritten(source, torch.randn(3, 4))
+    leave = "if not torch.compiler.is_compiling() and was_ready:  # once\n            return\n"
+    assert leave in outcome.source, (outcome.source, outcome.refusals)
+    outcome.check()
+    first, later = torch.randn(3, 4), torch.randn(5, 4)
+    before, after = (imported(one).Model() for one in (source, outcome.source))
+    compiled = torch.compile(after, backend="aot_eager", fullgraph=True)
+    for run, batch in ((compiled, first), (compiled, later), (after, later)):
+        assert_close(run(batch), before(batch))
 
 
 def test_a_sum_that_begins_as_a_number():
@@ -290,7 +316,7 @@ def test_a_flag_that_a_way_changes_decides_by_what_it_was():
         "            self.mean.mul_(0.9).add_(x, alpha=0.1)\n        return x - self.mean\n"
     )
     outcome = rewritten(source, X)
-    assert "condition = self.ready.clone()\n" in outcome.source
+    assert "was_ready = self.ready.clone()\n" in outcome.source
     assert "self.mean.mul(0.9).add(x, alpha=0.1)" in outcome.source
     outcome.check((X,), (-X,))
 
