@@ -2,6 +2,7 @@
 
 from fullgraph.rewrites.analysis.changes import may_change
 from fullgraph.rewrites.analysis.classes import (
+    buffer_value,
     called_function,
     class_of,
     is_plain_attribute,
@@ -87,6 +88,7 @@ __all__ = [
     "assigned_values",
     "assignment_targets",
     "binds_variable",
+    "buffer_value",
     "called_function",
     "chain_root",
     "class_of",

@@ -6,15 +6,26 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.analysis import NotApplicable, is_plain_attribute, names_mutated
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    buffer_value,
+    is_plain_attribute,
+    names_mutated,
+    only_value,
+)
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.int_indices import convert_index, deciding_branch
+from fullgraph.rewrites.transforms.scalars.positions import equal_slices
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.slice_assignments import mask_slice_assignment
-from fullgraph.rewrites.transforms.scalars.slice_masks import dimensions_before
+from fullgraph.rewrites.transforms.scalars.slice_masks import axis_of, dimensions_before
 from fullgraph.rewrites.transforms.scalars.slice_reductions import mask_slice_reduction
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
+_FROM_ZERO = m.Call(
+    func=m.Attribute(attr=m.Name(m.MatchRegex("clamp|clamp_min|clip"))) | m.Name("max"),
+    args=[m.ZeroOrMore(), m.Arg(m.Integer("0")), m.ZeroOrMore()],
+)
 INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
 
 
@@ -128,7 +139,7 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
     new = build_expression(
         "{start} + torch.arange({length}, device={x}.device)",
         start=lower,
-        length=length,
+        length=_length_inside(uses, subscript, piece, length),
         x=subscript.value,
     )
     uses.others[piece] = cst.Index(value=new)
@@ -136,6 +147,27 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
     _convert_assigned(uses, subscript)
     uses.imports.append("torch")
     uses.assume(INSIDE)
+
+
+def _length_inside(
+    uses: UseEdits, subscript: cst.Subscript, piece: cst.Slice, length: cst.BaseExpression
+) -> cst.BaseExpression:
+    """Return `min(k, x.shape[0])`, what `x[n : n + k]` has if `n` is 0 in a shorter `x`; or `k`.
+
+    An `n` that is never less than 0 by a clamp is 0 there. A buffer is not shorter.
+    """
+    start = only_value(uses.document, piece.lower) if piece.lower is not None else None
+    if (
+        start is None
+        or not m.findall(start, _FROM_ZERO)
+        or m.findall(subscript, m.Index(m.Name("None")))
+        or buffer_value(uses.site, subscript.value) is not None
+        or isinstance(uses.document.parent(subscript), cst.AssignTarget)
+        or len(equal_slices(uses.document, piece)) > 1
+    ):
+        return length
+    size = f"{{x}}.shape[{axis_of(subscript, piece)}]"
+    return build_expression(f"min({{k}}, {size})", k=length, x=subscript.value)
 
 
 def _assigned_slice(uses: UseEdits, subscript: cst.Subscript) -> cst.Subscript | None:

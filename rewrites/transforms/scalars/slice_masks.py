@@ -69,7 +69,7 @@ def cuts_of(
             raise NotApplicable("it selects together with other tensors")
     count = next(iter(seen.dims))
     found: list[Cut] = []
-    for index, piece in enumerate(elements):
+    for piece in elements:
         if not isinstance(piece, cst.Slice):
             continue
         bounds = [bound for bound in (piece.lower, piece.upper) if bound is not None]
@@ -77,10 +77,9 @@ def cuts_of(
             continue
         if piece.step is not None or not all(is_tensor(b) or uses.kind(b) is int for b in bounds):
             raise NotApplicable(SIZE)
-        after_dots = bool(dots) and dots[0] < index
-        axis = index - len(elements) if after_dots else index
-        behind = -axis - 1 if after_dots else count - axis - 1
-        numbers = [one for one in elements[index + 1 :] if isinstance(one, cst.Index)]
+        axis = axis_of(subscript, piece)
+        behind = -axis - 1 if axis < 0 else count - axis - 1
+        numbers = [one for one in elements[elements.index(piece) :] if isinstance(one, cst.Index)]
         behind -= sum(not _is_ellipsis(one) for one in numbers)
         positions = build_expression(
             f"torch.arange({{x}}.shape[{axis}], device={{x}}.device)", x=subscript.value
@@ -91,6 +90,13 @@ def cuts_of(
     if not found:
         raise NotApplicable(SIZE)
     return found
+
+
+def axis_of(subscript: cst.Subscript, piece: cst.Slice) -> int:
+    """Return the dimension that a slice of `x[…]` cuts; it is negative after an ellipsis."""
+    elements = [element.slice for element in subscript.slice]
+    index = elements.index(piece)
+    return index - len(elements) if any(map(_is_ellipsis, elements[:index])) else index
 
 
 def mask_of(uses: UseEdits, subscript: cst.Subscript, cuts: Sequence[Cut]) -> cst.BaseExpression:

@@ -220,6 +220,40 @@ def test_the_pointer_of_a_queue():
     outcome.check()
 
 
+@pytest.mark.parametrize(
+    ("start", "width"),
+    [
+        ("(n.max() + 1 - 4).clamp(min=0)", "min(4, x.shape[-1])"),
+        ("max(0, n.max().item() - 3)", "min(4, x.shape[-1])"),
+        ("n.max() - 3", "4"),
+    ],
+)
+def test_a_window_at_the_start_of_a_shorter_tensor(start, width):
+    source = f"{HEAD}def f(x, n):\n    first = {start}\n    return x[..., first : first + 4] * 2\n"
+    x, long = torch.randn(2, 6), torch.tensor([5, 3])
+    outcome = rewritten(source, x, long)
+    index = f"first + torch.arange({width}, device=x.device)"
+    assert f"return x[..., {index}] * 2\n" in outcome.source, outcome.refusals
+    outcome.check(exact=True)
+    if width != "4":
+        outcome.check((x[:, :3], torch.tensor([2])), (x[:, :0], torch.tensor([0])), exact=True)
+
+
+def test_a_window_of_a_buffer_or_of_several_tensors_has_its_length():
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.register_buffer('table', torch.randn(6))\n\n"
+        "    def forward(self, x, y, n):\n        first = (n - 3).clamp(min=0)\n"
+        "        p = self.table[first : first + 4]\n        last = (n - 2).clamp(min=0)\n"
+        "        q, r = x[last : last + 3], 1\n        s = y[last : last + 3]\n"
+        "        return p[:3] + q + r + s\n"
+    )
+    outcome = rewritten(source, torch.randn(6), torch.randn(9), torch.tensor(4))
+    assert "min(" not in outcome.source.replace("(min=0)", ""), outcome.source
+    assert "torch.arange(3, device=x.device)" in outcome.source, outcome.refusals
+    outcome.check(exact=True)
+
+
 def test_a_list_of_numbers_that_is_an_index_is_stacked():
     source = (
         "import torch\n\n\ndef position(times, time):\n"
