@@ -144,7 +144,7 @@ def _is_same_code(a: CodeType, b: CodeType) -> bool:
 def _define_new_names(
     namespace: dict[str, object], old: ast.Module, text: str, file: str, flags: int
 ) -> Iterator[None]:
-    """Inside the block, add the imports and functions that are new in `text` to `namespace`.
+    """Inside the block, add the names to `namespace` that are new in `text`.
 
     Only the top level counts. `old` is the parsed old text of `file`. Expressions and `if`s that
     directly follow a new function run, too: they register what it is.
@@ -243,11 +243,13 @@ def _decorate(
 
 
 def _bound_names(statement: ast.stmt) -> set[str]:
-    """Return the names that an import or a definition binds; an empty set for other statements."""
+    """Return the names that an import, a definition or an assignment binds."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return {statement.name}
+    if isinstance(statement, ast.Assign):
+        return {target.id for target in statement.targets if isinstance(target, ast.Name)}
     return set()
 
 

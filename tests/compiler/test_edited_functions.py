@@ -248,6 +248,18 @@ def test_decorators_of_overloads_are_not_new_ones_of_the_function(load):
         assert (module.f(1), override.refused, override.decorated) == (3, (), ())
 
 
+def test_a_new_assignment_is_made_inside_the_block(load):
+    module = load("LIMIT = 3\n\n\ndef f(x):\n    return x\n")
+    text = (
+        "LIMIT = 4\n\n\ndef g(x):\n    return x + 1\n\n\nh = functools.partial(g, 2)\n\n\n"
+        "def f(x):\n    return x + h()\n"
+    )
+    with override_sources({module.__file__: f"import functools\n\n{text}"}):
+        assert (module.f(1), module.LIMIT) == (4, 3)
+    assert module.f(1) == 1
+    assert not {"functools", "g", "h"} & vars(module).keys()
+
+
 def test_nested_functions_lambdas_and_comprehensions(load):
     module = load("""
         def f(xs):

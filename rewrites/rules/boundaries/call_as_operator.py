@@ -33,9 +33,12 @@ with
 Eager code and TorchScript run the function as before, with any arguments. So does compiled code for
 what the operator cannot do, where its parameters do not tell: `and not cost.requires_grad` follows
 if the result is floating, `and isinstance(limit, float)` for a parameter without a type, and
-`and cost.dim() == 2` if the fake kernel relies on it. The body of a method that reads attributes of
-`self` moves into the operator instead. In `forward` itself the statement with the cause is moved,
-with up to three that follow, so that tensors and numbers alone go in and come out.
+`and cost.dim() == 2` if the fake kernel relies on it.
+
+The body of a method that reads attributes of `self` moves into a function first, `_assign_impl`,
+which takes them as parameters; so does, in `forward` itself, the statement with the cause, with up
+to three that follow, so that tensors and numbers alone go in and come out. Eager code calls that
+function, compiled code `_assign_op = torch.library.custom_op("…", _assign_impl, mutates_args=())`.
 
 The source of what is returned decides the device and the dtype: `torch.tensor(...)` and
 `torch.from_numpy(...)` are on the CPU, whatever the arguments are. Runs on inputs of other sizes
@@ -43,9 +46,9 @@ tell apart arguments that were equally large. Where neither can tell, an assumpt
 chosen. The fake kernel is compared with the operator on all inputs.
 
 Always unsafe: the shapes are those of the inputs that were seen, no gradient flows through the
-operator, and it must read nothing but its arguments. Where a body moved, a backward through it
-raises; `.detach()` is written where the code ends the gradient as well. Where an argument may be
-None and never was, compiled code calls the operator only for other values.
+operator, and it must read nothing but its arguments. `.detach()` is written where the code ends the
+gradient as well. Where an argument may be None, compiled code calls the operator only for other
+values.
 
 Refuses: helpers that change what they are given, that need more of `self` than tensors and numbers,
 through which a gradient flows, that return anything but tensors and ints, that neither take nor
@@ -113,10 +116,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     except NotApplicable as escape:
         return helper if isinstance(helper, Refusal) else Refusal(str(escape))
     what = f"`{helper.name.value}`" if isinstance(helper, cst.FunctionDef) else "This code"
-    where = " in compiled code" if edit.as_compiled is not None else ""
     return Rewrite(
         edit.replacements,
-        f"{what} becomes an operator{where}, which is neither traced nor a break.",
+        f"{what} becomes an operator in compiled code, which is neither traced nor a break.",
         Applicability.UNSAFE,
         tuple(edit.assumes),
         imports=("torch",),

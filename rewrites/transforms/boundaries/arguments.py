@@ -19,7 +19,7 @@ from fullgraph.rewrites.analysis import (
     word_set,
 )
 from fullgraph.rewrites.source import Document
-from fullgraph.rewrites.transforms.outline import parameter_type_of, parameters_of
+from fullgraph.rewrites.transforms.outline import only_definition, parameter_type_of, parameters_of
 
 _WITHOUT_GRADIENT = word_set(
     "data detach device dim dtype item ndim numel shape size stride tolist"
@@ -41,6 +41,10 @@ class OperatorArgument:
     """The observed values; None if there are none."""
     elsewhere: tuple[ValueSummary | None, ...] = ()
     """The values in each run on inputs of other sizes; None if that run did not come so far."""
+    is_typed: bool = True
+    """Whether the source tells its type, and not the observed values alone."""
+    definition: cst.CSTNode | None = None
+    """The parameter or value that a variable or an attribute always has; None if unknown."""
     is_detached: bool = False
     """Whether eager lets no gradient through, even if the tensor requires one."""
 
@@ -151,12 +155,15 @@ def _argument_for(
         return None
     seen = site.observed(part)
     annotation = form.annotation
-    if annotation.startswith("torch.types.Number"):
+    is_typed = not annotation.startswith("torch.types.Number")
+    if not is_typed:
         kinds = {one for one in seen.types if one != "NoneType"} if seen is not None else set()
         if len(kinds) == 1:
             annotation = annotation.replace("torch.types.Number", kinds.pop())
     name = part.value if isinstance(part, cst.Name) else _parameter_name(part, used)
-    return OperatorArgument(name, code, annotation, seen, site.observed_at_other_sizes(part))
+    elsewhere = site.observed_at_other_sizes(part)
+    definition = only_definition(site.document, helper.at, part)
+    return OperatorArgument(name, code, annotation, seen, elsewhere, is_typed, definition)
 
 
 def _parameter_name(part: cst.BaseExpression, used: set[str]) -> str:
@@ -209,7 +216,7 @@ def without_none(
     for one in arguments:
         never = one.seen is not None and "NoneType" not in one.seen.types
         tensor = one.annotation.endswith(f"Tensor{_OR_NONE}")
-        if (never or tensor) and (one.name in optional or one.annotation.endswith(_OR_NONE)):
+        if (never or tensor) and (one.code in optional or one.annotation.endswith(_OR_NONE)):
             names.append(one.name)
             seen = one.seen and replace(
                 one.seen, types=tuple(kind for kind in one.seen.types if kind != "NoneType")

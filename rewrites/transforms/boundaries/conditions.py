@@ -29,9 +29,10 @@ def conditions_of(
 ) -> list[str]:
     """Return the conditions under which an operator does what `helper` does, as source.
 
-    The operator takes the types of its schema alone, its fake kernel relies on the `ranks` of
-    tensors, and no gradient flows through it, which matters if a result is `floating`. Arguments in
-    `never_none` must not be None. Left out is what the annotations of `helper` guarantee.
+    `helper` is the function that the operator's code is from. The operator takes the types of its
+    schema alone, its fake kernel relies on the `ranks` of tensors, and no gradient flows through
+    it, which matters if a result is `floating`. Arguments in `never_none` must not be None. Left
+    out is what the source guarantees: an annotation, or the only value of an attribute.
     """
     torch = document.torch
     parameters = {one.name.value: one for one in parameters_of(helper)}
@@ -40,23 +41,31 @@ def conditions_of(
     )
     tests: list[str] = []
     for one in arguments:
-        name = one.name
-        types = _types_to_ask_for(one, parameters[name], torch)
+        name = one.code
+        types = _types_to_ask_for(one, parameters.get(name, one.definition), torch)
         if types:
             kinds = types[0] if len(types) == 1 else f"({', '.join(types)})"
             tests.append(f"isinstance({name}, {kinds})")
-        elif name in never_none:
+        elif one.name in never_none:
             tests.append(f"{name} is not None")
-        if name in ranks:
-            tests.append(f"{name}.dim() == {ranks[name]}")
+        if one.name in ranks:
+            tests.append(f"{name}.dim() == {ranks[one.name]}")
         is_float = one.annotation == "torch.Tensor" and (one.seen is None or one.is_floating)
         if floating and not no_grad and is_float and not one.is_detached:
             tests.append(f"not {name}.requires_grad")
     return tests
 
 
-def _types_to_ask_for(argument: OperatorArgument, parameter: cst.Param, torch: str) -> list[str]:
-    """Return the types to ask an argument for; [] if the source of its parameter says enough."""
+def _types_to_ask_for(
+    argument: OperatorArgument, parameter: cst.CSTNode | None, torch: str
+) -> list[str]:
+    """Return the types to ask an argument for; [] if the source says enough.
+
+    `parameter` is the parameter whose value it has, or another definition.
+    """
+    if not isinstance(parameter, cst.Param):
+        seen = set(argument.seen.types) if argument.seen is not None else set()
+        return [] if argument.is_typed else sorted(seen - {"NoneType"})
     annotation = parameter.annotation
     names = {
         one.value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import libcst as cst
 import libcst.matchers as m
@@ -36,6 +35,7 @@ from fullgraph.rewrites.transforms.boundaries.fake_kernel import FakeKernel
 from fullgraph.rewrites.transforms.boundaries.helper import call_of_function, uses_torchscript
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder
 from fullgraph.rewrites.transforms.boundaries.results import OperatorResult, results_of
+from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.outline import (
     find_class_scope,
     insert_after,
@@ -53,8 +53,17 @@ _RANDOM = re.compile(r"\brandom\b|\brand(n|int|perm)?\b|\bmultinomial\b|\bbernou
 _OPERATOR = """\
 @{torch}.library.custom_op("{path}", mutates_args=(){tags})
 def {name}({parameters}) -> {result}:
-    pass
+    return {own}
 """
+"""Operator that calls a function of the file."""
+_FUNCTION = """\
+def {function}({parameters}) -> {result}:
+    pass
+
+
+{name} = {torch}.library.custom_op({arguments})
+"""
+"""Function for the code that moves, and the operator that runs it."""
 _FAKE = """\
 @{name}.register_fake
 def {fake}({names}):
@@ -70,21 +79,25 @@ class OperatorEdit:
     replacements: dict[cst.CSTNode, Replacement]
     call: str
     """Code of the operator's call: "_f_op(x, self.eps)"."""
-    assumes: list[str] = field(default_factory=list)
-    dynamic: bool = False
+    function_call: str
+    """Code of the call of the function that the operator runs: "_f_impl(x, self.eps)"."""
+    conditions: list[str]
+    """Conditions under which the operator does what the function does, as source."""
+    when_compiling: list[str]
+    """Conditions under which compiled code calls the operator, as source."""
+    assumes: list[str]
+    dynamic: bool
     """Whether a size of a result is unknown until run time."""
-    as_compiled: dict[cst.CSTNode, Replacement] | None = None
-    """The edit by which eager calls the operator; None if `replacements` do so."""
-    ranks: Mapping[str, int] = field(default_factory=dict)
-    """The numbers of dimensions that the fake kernel relies on, by the names of arguments."""
+    as_compiled: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
+    """The edit by which eager calls the operator."""
 
 
 def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
-    """Return the edit by which an operator does what `helper` does.
+    """Return the edit by which compiled code calls an operator that does what `helper` does.
 
-    Compiled code calls an operator that calls `helper`, if that reads nothing of `self` and can be
-    called by its name; else the body moves into an operator that `helper` calls. Raises
-    NotApplicable if no operator can do what the body does.
+    The operator calls `helper`, if that reads nothing of `self` and can be called by its name; else
+    the body moves into a function that both call. Raises NotApplicable if no operator can do what
+    the body does.
     """
     document, name, block = site.document, helper.name.value, helper.body
     if not isinstance(block, cst.IndentedBlock):
@@ -98,45 +111,34 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     finder = OriginFinder(site, piece, arguments)
     results = results_of(site, piece, arguments, renamed, finder)
     _, rest = _split_docstring(block)
-    define = partial(
-        operator_edit,
-        site,
-        piece,
-        rest,
-        renamed=renamed,
-        results=results,
-        hosts=finder.host_arguments(),
-    )
+    hosts = finder.host_arguments()
+    moved = operator_edit(site, piece, rest, arguments, renamed, results, hosts)
     own = None if renamed else call_of_function(document, helper, arguments)
     if own is None:
-        edit = define(arguments=arguments)
-        edit.replacements[block] = _with_call(document, block, edit.call, ())
-        return edit
-    arguments, never_none = without_none(helper, _in_order_of_parameters(helper, arguments))
-    line = cst.parse_statement(f"return {own}\n", config=document.module.config_for_parsing)
-    edit, moved = define(arguments=arguments, body=[line]), define(arguments=arguments)
-    floating = _has_floating(results)
-    tests = conditions_of(document, helper, arguments, never_none, edit.ranks, floating=floating)
-    torch = document.torch
-    tracing = f"{torch}.compiler.is_dynamo_compiling()"  # false in kernels run while compiling
-    scripting = (f"not {torch}.jit.is_scripting()",) if uses_torchscript(document) else ()
-    conditions = (*scripting, tracing, *tests)
-    edit.replacements[block] = _with_call(document, block, edit.call, conditions)
-    moved.replacements[block] = _with_call(document, block, edit.call, tests)
-    edit.as_compiled = moved.replacements
+        edit = moved
+        config = document.module.config_for_parsing
+        rest = [cst.parse_statement(f"return {edit.function_call}\n", config=config)]
+    else:
+        edit = operator_edit(site, piece, rest, arguments, renamed, results, hosts, own)
+    proved = _with_call(document, block, moved.call, moved.conditions, rest)
+    edit.as_compiled = {**moved.replacements, block: proved}
+    edit.replacements[block] = _with_call(document, block, edit.call, edit.when_compiling, rest)
     return edit
 
 
 def _with_call(
-    document: Document, block: cst.IndentedBlock, call: str, conditions: Sequence[str]
+    document: Document,
+    block: cst.IndentedBlock,
+    call: str,
+    conditions: Sequence[str],
+    after: Sequence[cst.BaseStatement],
 ) -> cst.IndentedBlock:
-    """Return the body of a function that returns `call`: always, or first under `conditions`."""
-    doc, rest = _split_docstring(block)
-    test = _join_conditions(conditions)
+    """Return the body of a function that returns `call` under `conditions`, else runs `after`."""
+    doc, _ = _split_docstring(block)
+    test = join_conditions(conditions)
     text = f"if {test}:\n    return {call}\n" if test else f"return {call}\n"
     line = cst.parse_statement(text, config=document.module.config_for_parsing)
-    after = [one.deep_clone() for one in rest] if test else []
-    return block.with_changes(body=[*doc, line, *after])
+    return block.with_changes(body=[*doc, line, *(one.deep_clone() for one in after if test)])
 
 
 def operator_edit(
@@ -147,13 +149,13 @@ def operator_edit(
     renamed: Mapping[cst.CSTNode, cst.CSTNode],
     results: Sequence[OperatorResult],
     hosts: Collection[str],
-    body: Sequence[cst.BaseStatement] | None = None,
+    own: str = "",
 ) -> OperatorEdit:
     """Return the edit that defines an operator for `statements`.
 
     `piece` is the code that they are part of, and `renamed` are the edits inside them. `hosts` are
-    the names of the arguments that must be on the CPU. `body` are the statements of the operator,
-    if it does by a call what `statements` do. Raises NotApplicable.
+    the names of the arguments that must be on the CPU. `own` is the call by which the operator runs
+    `statements`, "f(x)"; "" if they move into a function. Raises NotApplicable.
     """
     document, name = site.document, piece.name
     path = operator_path(document, name)
@@ -162,68 +164,79 @@ def operator_edit(
     torch = document.torch
     if torch.partition(".")[0] in {*piece.given, *names_bound(piece.function.body)}:
         raise NotApplicable(f"`{piece.function.name.value}` has a variable `{torch}` of its own")
-    if own := find_class_scope(document, statements if body is None else (), renamed):
-        raise NotApplicable(f"`{own}` means something else outside of its class")
+    if scoped := find_class_scope(document, () if own else statements, renamed):
+        raise NotApplicable(f"`{scoped}` means something else outside of its class")
     stem = name.strip("_")
-    operator, fake = document.unused_name(f"_{stem}_op"), document.unused_name(f"_{stem}_fake")
+    kinds = ("op", "fake", "impl")
+    operator, fake, function = (document.unused_name(f"_{stem}_{one}") for one in kinds)
     calls = [one for line in statements for one in walk(line) if isinstance(one, cst.Call)]
     depends = any(torch_name(site, one) in DYNAMIC_SHAPE for one in calls)
-    ordered = _in_order_of_parameters(piece.function, arguments)
+    arguments = _in_order_of_parameters(piece.function, arguments)
+    arguments, never_none = without_none(piece.function, arguments)
     kernel = FakeKernel(torch, arguments, results, hosts, depends_on_data=depends)
     if not any("torch.Tensor" in one.annotation for one in arguments) and not any(
         one.seen.is_tensor for one in results
     ):
         raise NotApplicable("Inductor runs no operator without tensors")
-    kinds = ["int" if one.seen.is_number else f"{torch}.Tensor" for one in results]
+    types = ["int" if one.seen.is_number else f"{torch}.Tensor" for one in results]
     random = any(_RANDOM.search(document.code(one)) for one in statements if one in document.ranges)
-    head = _OPERATOR.format(
+    tags = f", tags=({torch}.Tag.nondeterministic_seeded,)" if random else ""
+    line = f'"{"::".join(path)}", {function}, mutates_args=(){tags}'
+    if len(f"{operator} = {torch}.library.custom_op({line})") > LINE + 11:
+        line = f"\n    {line}\n"
+    text = (_OPERATOR if own else _FUNCTION).format(
         torch=torch,
         path="::".join(path),
-        tags=f", tags=({torch}.Tag.nondeterministic_seeded,)" if random else "",
+        tags=tags,
         name=operator,
+        function=function,
+        own=own,
+        arguments=line,
         parameters=", ".join(
-            f"{one.name}: {one.annotation.replace('torch.', f'{torch}.')}" for one in ordered
+            f"{one.name}: {one.annotation.replace('torch.', f'{torch}.')}" for one in arguments
         ),
-        result=kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]",
+        result=types[0] if len(types) == 1 else f"tuple[{', '.join(types)}]",
     )
     fake_text = _FAKE.format(
         name=operator,
         fake=fake,
-        names=", ".join(one.name for one in ordered),
+        names=", ".join(one.name for one in arguments),
         sizes="".join(_SIZE.format(torch=torch, size=size) for size in kernel.unbacked),
         results=_join_results(kernel.texts),
     )
     config = document.module.config_for_parsing
-    block = cst.IndentedBlock(list(statements if body is None else body))
-    block = replace_nodes(block, renamed) if renamed else block
-    definition = cst.ensure_type(cst.parse_statement(head, config=config), cst.FunctionDef)
-    floating = _has_floating(results)
+    first, *others = cst.parse_module(f"{text}\n\n{fake_text}", config).body
+    if not own:
+        block = cst.IndentedBlock(list(statements))
+        block = replace_nodes(block, renamed) if renamed else block
+        first = first.with_changes(body=block)
+    floating = any(is_floating_dtype(dtype) for one in results for dtype in one.seen.dtypes)
     given = ", ".join(
         f"{one.code}.detach()" if floating and one.is_floating and one.is_detached else one.code
-        for one in ordered
+        for one in arguments
     )
-    definitions = [
-        set_apart(definition.with_changes(body=block)),
-        set_apart(cst.parse_statement(fake_text, config=config)),
-    ]
     assumes = [f"`{operator}` reads nothing but tensors and numbers that it is given"]
     assumes += dict.fromkeys(kernel.assumes)
-    unasked = (one.is_detached or "list[" in one.annotation for one in ordered)
-    if floating and (body is None or any(unasked)):  # else compiled code asks for `requires_grad`
+    if floating and any(one.is_detached or "list[" in one.annotation for one in arguments):
         assumes.append("no gradient flows through it")
-    if body is None and uses_torchscript(document):
-        assumes.append("nobody saves a TorchScript program that calls it")
-    edits = _insert_before(document, piece.function, definitions)
-    call, dynamic = f"{operator}({given})", bool(kernel.unbacked)
-    return OperatorEdit(edits, call, assumes, dynamic, ranks=kernel.ranks)
+    tests = conditions_of(
+        document, piece.function, arguments, never_none, kernel.ranks, floating=floating
+    )
+    # Not in the operator's own kernel, which calls the function that has the condition.
+    tracing = f"{torch}.compiler.is_dynamo_compiling()" if own else compiling_condition(document)
+    scripting = [f"not {torch}.jit.is_scripting()"] if uses_torchscript(document) else []
+    return OperatorEdit(
+        _insert_before(document, piece.function, [set_apart(first), *others]),
+        f"{operator}({given})",
+        f"{function}({', '.join(one.code for one in arguments)})",
+        tests,
+        [*scripting, tracing, *tests],
+        assumes,
+        dynamic=bool(kernel.unbacked),
+    )
 
 
-def _has_floating(results: Sequence[OperatorResult]) -> bool:
-    """Whether a gradient could flow through one of the results."""
-    return any(is_floating_dtype(dtype) for one in results for dtype in one.seen.dtypes)
-
-
-def _join_conditions(conditions: Sequence[str]) -> str:
+def join_conditions(conditions: Sequence[str]) -> str:
     """Return conditions joined by `and`, each on a line of its own if one line is too short."""
     line = " and ".join(conditions)
     if len(line) <= LINE - 4:

@@ -19,6 +19,7 @@ from fullgraph.rewrites.transforms.boundaries.arguments import (
 from fullgraph.rewrites.transforms.boundaries.operator import (
     OperatorEdit,
     check_effects,
+    join_conditions,
     operator_edit,
 )
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder
@@ -97,16 +98,27 @@ def _edit_of_statements(
     values = (document.code(converted[one]) if one in converted else one for one in results)
     returned = cst.parse_statement(f"return {', '.join(values)}\n", config=config)
     first = statements[0].with_changes(leading_lines=())
-    rest = [first, *statements[1:], returned]
-    edit = operator_edit(site, piece, rest, arguments, renamed, facts, finder.host_arguments())
+    moved = [first, *statements[1:], returned]
+    edit = operator_edit(site, piece, moved, arguments, renamed, facts, finder.host_arguments())
     if edit.dynamic:
         raise NotApplicable("the size of its result depends on data")
-    line = cst.parse_statement(f"{names} = {edit.call}\n", config=config)
-    edit.replacements[statements[0]] = line.with_changes(
-        leading_lines=statements[0].leading_lines  # type: ignore[attr-defined]
-    )
-    edit.replacements.update(dict.fromkeys(statements[1:], cst.RemoveFromParent()))
-    edit.replacements.update(taken)
+    lines = getattr(statements[0], "leading_lines", ())
+    rest: dict[cst.CSTNode, Replacement] = {
+        **dict.fromkeys(statements[1:], cst.RemoveFromParent()),
+        **taken,
+    }
+    edit.as_compiled = {**edit.replacements, **rest}
+    edit.replacements.update(rest)
+    for edits, conditions in (
+        (edit.as_compiled, edit.conditions),
+        (edit.replacements, edit.when_compiling),
+    ):
+        text = f"{names} = {edit.call}\n"
+        if conditions:
+            eager = f"else:\n    {names} = {edit.function_call}\n"
+            text = f"if {join_conditions(conditions)}:\n    {text}{eager}"
+        new = cst.parse_statement(text, config=config)
+        edits[statements[0]] = new.with_changes(leading_lines=lines)
     return edit
 
 

@@ -23,6 +23,7 @@ from fullgraph.rewrites.transforms.outline.output_calls import (
 )
 from fullgraph.rewrites.transforms.outline.parameter_types import (
     observation_of,
+    only_definition,
     parameter_type_of,
     parameters_of,
     strip_item,
@@ -59,6 +60,7 @@ __all__ = [
     "is_output_statement",
     "may_be_silent",
     "observation_of",
+    "only_definition",
     "operator_path",
     "outline_statement",
     "parameter_type_of",

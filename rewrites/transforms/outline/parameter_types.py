@@ -183,31 +183,41 @@ def _number_type(
     `seen` are the observed values of `part`, an expression of `statement`. A parameter without
     annotation counts as a float if its default is one: such an operator takes ints as well.
     """
-    document = site.document
+    kind = ""
+    match only_definition(site.document, statement, part):
+        case cst.Param(annotation=cst.Annotation(cst.Name("int" | "float") as name)):
+            kind = name.value
+        case cst.Param(annotation=None, default=cst.Float()) | cst.Float():
+            kind = "float"
+        case cst.Integer():
+            kind = "int"
+        case cst.Call() as call if m.matches(call, _COUNTED | _COUNT):
+            kind = "int"
+    kinds = set(seen.types) if seen is not None else {kind}
+    return kind if kinds <= {kind, "int"} else ""
+
+
+def only_definition(
+    document: Document, statement: cst.CSTNode, part: cst.BaseExpression
+) -> cst.CSTNode | None:
+    """Return the parameter or value that `part`, a variable or an attribute, always has.
+
+    That is the parameter `x` of `__init__` for an attribute after `self.x = x`. None if there is no
+    definition, or more than one.
+    """
     code, function = document.code(part), document.function(statement)
     if isinstance(part, cst.Attribute):
         function = _init_of_class(document, statement)
         named = m.Attribute(attr=m.Name(part.attr.value))
         targets = m.AssignTarget(named) | m.AugAssign(named) | m.AnnAssign(named)
         if len(m.findall(document.module, targets)) != 1:
-            return ""
+            return None
     if function is None:
-        return ""
+        return None
     found = list(_definitions_of(document, function, code))
     if len(found) == 1 and isinstance(found[0], cst.Name) and isinstance(part, cst.Attribute):
         found = list(_definitions_of(document, function, found[0].value))
-    kind = ""
-    match found:
-        case [cst.Param(annotation=cst.Annotation(cst.Name("int" | "float") as name))]:
-            kind = name.value
-        case [cst.Param(annotation=None, default=cst.Float())] | [cst.Float()]:
-            kind = "float"
-        case [cst.Integer()]:
-            kind = "int"
-        case [cst.Call() as call] if m.matches(call, _COUNTED | _COUNT):
-            kind = "int"
-    kinds = set(seen.types) if seen is not None else {kind}
-    return kind if kinds <= {kind, "int"} else ""
+    return found[0] if len(found) == 1 else None
 
 
 def _definitions_of(document: Document, function: cst.CSTNode, code: str) -> Iterator[cst.CSTNode]:

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -110,9 +112,10 @@ def test_a_new_tensor_may_be_changed():
             '"""Doc."""\n'
             "        found = sorted(sum(x.tolist(), []))\n"
             "        return torch.tensor(found[: self.COUNT]).long()",
-            "def _best_op(x: torch.Tensor, count: int) -> torch.Tensor:\n"
+            "def _best_impl(x: torch.Tensor, count: int) -> torch.Tensor:\n"
             "    found = sorted(sum(x.tolist(), []))\n"
             "    return torch.tensor(found[: count]).long()\n\n\n"
+            '_best_op = torch.library.custom_op("{space}::best", _best_impl, mutates_args=())\n\n\n'
             "@_best_op.register_fake\ndef _best_fake(x, count):\n"
             "    return torch.empty((count,), dtype=torch.int64)\n",
         ),
@@ -121,7 +124,7 @@ def test_a_new_tensor_may_be_changed():
 def test_operator(body, operator):
     source = module(body)
     outcome = rewritten(source, X)
-    assert operator.partition("{space}")[2] in outcome.source, outcome.source
+    assert operator in re.sub(r"rewritten_\d+::", "{space}::", outcome.source), outcome.source
     assert outcome.rules == ["FG904"] and outcome.applicability == [Applicability.UNSAFE]
     outcome.check(exact=True)
 
@@ -261,6 +264,43 @@ def test_eager_code_runs_the_function_with_any_arguments():
     assert torch.equal(needs.grad, torch.ones(3))
 
 
+RANKED = """class Model(torch.nn.Module):
+    def __init__(self, scale: float = 2.0, shift=0.5):
+        super().__init__()
+        self.scale = scale
+        self.shift = shift
+
+    def forward(self, x):
+        y = x * 3
+        return self.ranked(y) + 1
+
+    def ranked(self, y):
+        order = sorted(range(len(y)), key=y[:, 0].tolist().__getitem__)
+        return y[torch.tensor(order)] * self.scale + (self.shift or 0.0)
+"""
+LINES = RANKED.partition("def ranked(self, y):\n")[2].replace("return", "z =")
+INLINE = RANKED.replace("        return self.ranked(y) + 1\n", f"{LINES}        return z + 1\n")
+
+
+@pytest.mark.parametrize("source", [HEAD + RANKED, HEAD + INLINE])
+def test_moved_code_keeps_its_gradient_and_takes_other_values(source):
+    outcome = rewritten(source, X)
+    assert outcome.rules == ["FG904"], outcome.refusals
+    assert not any("gradient" in one for one in outcome.assumes)
+    outcome.check((X * 5,), exact=True)
+    old, new = imported(source).Model, imported(outcome.source).Model
+    for arguments in ((), (3.0, None), (3.0, torch.ones(1))):
+        for needs_grad in (False, True):
+            results = []
+            for model in (old(*arguments), new(*arguments), torch.compile(new(*arguments))):
+                x = X.clone().requires_grad_(needs_grad)
+                result = model(x)
+                grad = torch.autograd.grad(result.sum(), x)[0] if needs_grad else None
+                results.append((result.detach(), grad))
+            torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
+            torch.testing.assert_close(results[2], results[0])
+
+
 def test_an_operator_takes_no_none():
     source = (
         f"{HEAD}def ranks(x, scale: torch.Tensor | None):\n"
@@ -290,7 +330,10 @@ def test_methods_without_self_and_unused_parameters_stay_in_eager():
     function = f"{HEAD}def best(unused, x):\n    {body}    return torch.tensor(order)\n\n\n"
     call = CALLS.replace("best(x)", "best(0, x)")
     other = f"{function.replace('        return', '    return')}{call}"
-    assert "is_dynamo_compiling" not in rewritten(other, X).source
+    source = rewritten(other, X).source
+    assert "is_dynamo_compiling" not in source
+    test = "    if torch.compiler.is_compiling() and x.dim() == 2:\n        return _best_op(x)\n"
+    assert f"def best(unused, x):\n{test}    return _best_impl(x)\n" in source
 
 
 MEDIANS = """
@@ -441,12 +484,16 @@ def test_statements_of_forward():
     )
     outcome = rewritten(source, X)
     assert outcome.rules == ["FG904"], outcome.refusals
-    assert outcome.source.endswith(
-        "def _unwrap_op(h: torch.Tensor) -> torch.Tensor:\n"
+    assert re.sub(r"rewritten_\d+", "", outcome.source).endswith(
+        "def _unwrap_impl(h: torch.Tensor) -> torch.Tensor:\n"
         "    y = np.unwrap(h.numpy(), axis=0)\n    return torch.from_numpy(y)\n\n\n"
+        "_unwrap_op = torch.library.custom_op(\n"
+        '    "::unwrap", _unwrap_impl, mutates_args=()\n)\n\n\n'
         "@_unwrap_op.register_fake\ndef _unwrap_fake(h):\n"
         "    return torch.empty_like(h)\n\n\n"
-        "def f(x):\n    h = x * 2\n    # smooth\n    y = _unwrap_op(h)\n"
+        "def f(x):\n    h = x * 2\n    # smooth\n"
+        "    if torch.compiler.is_compiling() and not h.requires_grad:\n"
+        "        y = _unwrap_op(h)\n    else:\n        y = _unwrap_impl(h)\n"
         "    return y.diff(dim=0) + 1\n"
     )
     outcome.check((X * 5,), exact=True)
