@@ -26,7 +26,8 @@ early exit, `if not torch.compiler.is_compiling() and condition:` before what it
 `return` stays in eager code too.
 
 A layer or function of the file that both branches call with the same arguments is called once:
-`net_out = self.net(x)` comes before the selection.
+`net_out = self.net(x)` comes before the selection. Where `c = self.net(x)` follows an early return
+of `self.net(x)`, `c` is selected.
 
 Lines of a branch that print, log or warn come before it, for eager code alone; both branches may
 set an item of a dict.

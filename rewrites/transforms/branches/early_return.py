@@ -33,6 +33,7 @@ from fullgraph.rewrites.transforms.branches.branches import last_line
 from fullgraph.rewrites.transforms.branches.choice import copied_tensor
 from fullgraph.rewrites.transforms.branches.own_tensors import parts_evaluated
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
+from fullgraph.rewrites.transforms.branches.shared_calls import reuse_results, share_calls
 from fullgraph.rewrites.transforms.branches.shortcut import is_work, leave_in_eager, work_in_eager
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.eager_only import compiling_condition
@@ -124,7 +125,10 @@ def select_return(
         bare = early.with_changes(lpar=(), rpar=())
         lines.append(build_statement("{n} = {v}", n=name, v=bare))
         names[early] = cst.Name(name)
-    value = _without_clone(early, value) if early not in names else value
+    if early not in names:
+        value = _without_clone(early, value)
+        if not edits:
+            value = reuse_results(site, node.test, early, after.statements, value)
     selection.tests.append(node.test)
     alone = len(statements_of(node.body)) == 1
     works, goes_on = is_work(site, body), is_work(site, [*after.statements, after.value])
@@ -133,9 +137,10 @@ def select_return(
     selection.has_shortcut |= saves or skips
     same = value.deep_equals(after.value) and not (lines or after.statements or saves)
     if condition.guard is not None and same and not m.findall(condition.guard, m.Call()):
-        return _place_edits(node, [], after, after.line, edits)
+        return _place_edits(node, [], after, [after.line], edits)
     if condition.guard is not None:
-        found = _rewrite_guarded(node, condition, after, value, choice.uses, lines)
+        chosen = _return_lines(site, node, early, after, value)
+        found = _rewrite_guarded(node, condition, after, chosen, choice.uses, lines)
         if saves and not condition.disjunction and after.value in walk(value):
             return _select_compiled(site, node, condition.guard, after, value)
         if saves:
@@ -154,12 +159,10 @@ def select_return(
         lines = [replace_nodes(line, {choice.test: names[choice.test]}) for line in lines]
         lines.insert(0, build_statement("{c} = {t}", c=name, t=choice.test))
         edits = {old: replace_nodes(new, names) for old, new in edits.items()}  # type: ignore[type-var]
-    final = after.line.with_changes(body=[cst.Return(replace_nodes(value, names))])
+    final = _return_lines(site, node, early, after, replace_nodes(value, names))
     if skips:
-        named, work = (
-            lines[: not plain],
-            [*lines[not plain :], final.with_changes(leading_lines=())],
-        )
+        final[0] = final[0].with_changes(leading_lines=())
+        named, work = lines[: not plain], [*lines[not plain :], *final]
         truth = replace_nodes(condition.truth_of(choice.test), names)
         lines = [*named, work_in_eager(site.document, truth, work)]
         above = [*node.leading_lines, *lost_comments(node, lines)]
@@ -172,50 +175,69 @@ def _place_edits(
     node: cst.If,
     lines: Lines,
     after: LaterStatements,
-    final: cst.SimpleStatementLine,
+    final: Lines,
     edits: dict[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that replace the `if` by `lines`, and the last return by `final`.
 
     `after` are the statements after the `if`, and `edits` are the edits inside these.
     """
-    kept = [*node.leading_lines, *lost_comments(node, [*lines, final])]
+    kept = [*node.leading_lines, *lost_comments(node, [*lines, *final])]
+    last = cst.FlattenSentinel(final)
     if lines:
         first = lines[0].with_changes(leading_lines=kept)
-        return {node: cst.FlattenSentinel([first, *lines[1:]]), after.line: final}
+        return {node: cst.FlattenSentinel([first, *lines[1:]]), after.line: last}
     if not after.statements:
-        final = final.with_changes(leading_lines=[*kept, *after.line.leading_lines])
-        return {node: cst.RemoveFromParent(), after.line: final}
+        first = final[0].with_changes(leading_lines=[*kept, *after.line.leading_lines])
+        last = cst.FlattenSentinel([first, *final[1:]])
+        return {node: cst.RemoveFromParent(), after.line: last}
     head = after.statements[0]
     moved = replace_nodes(head, edits)
     moved = moved.with_changes(leading_lines=[*kept, *leading_lines(head)])
-    return {node: cst.RemoveFromParent(), head: moved, after.line: final}
+    return {node: cst.RemoveFromParent(), head: moved, after.line: last}
+
+
+def _return_lines(
+    site: Site,
+    node: cst.If,
+    early: cst.BaseExpression,
+    after: LaterStatements,
+    value: cst.BaseExpression,
+) -> list[cst.BaseStatement]:
+    """Return the last return, with `value`, after the calls that `early` makes as well."""
+    final = after.line.with_changes(body=[cst.Return(value)])
+    shared, final = share_calls(site, node.test, [early], [after.value], final)
+    if not shared:
+        return [final]
+    first = shared[0].with_changes(leading_lines=after.line.leading_lines)
+    return [first, *shared[1:], final.with_changes(leading_lines=())]
 
 
 def _rewrite_guarded(
     node: cst.If,
     condition: Predicate,
     after: LaterStatements,
-    value: cst.BaseExpression,
+    chosen: Lines,
     uses: int,
     lines: Lines,
 ) -> dict[cst.CSTNode, Replacement]:
     """Rewrite `if guard and t: return a`; the Python condition `guard` stays an `if`.
 
-    `value` is what to return instead of `a`. Raises NotApplicable if more than the returned value
-    depends on `t`: if statements follow the `if`, if `uses`, the number of `torch.where` calls, is
-    greater than 1, or if there are `lines` to insert.
+    `chosen` returns the selection instead of `a`. Raises NotApplicable if more than the returned
+    value depends on `t`: if statements follow the `if`, if `uses`, the number of `torch.where`
+    calls, is greater than 1, or if there are `lines` to insert.
     """
     if after.statements or uses > 1 or lines:
         raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
-    chosen = after.line.with_changes(body=[cst.Return(value)], leading_lines=())
+    first = chosen[0].with_changes(leading_lines=())
     assert condition.guard is not None
     if condition.disjunction != condition.negated:
         raise NotApplicable("its test mixes `not`, `or` and a test of Python")
     if not condition.disjunction:
-        kept = node.with_changes(test=condition.guard, body=cst.IndentedBlock([chosen]))
+        kept = node.with_changes(test=condition.guard, body=cst.IndentedBlock([first, *chosen[1:]]))
         return {node: kept}
-    return {node: node.with_changes(test=condition.guard), after.line: chosen}
+    last = cst.FlattenSentinel([first, *chosen[1:]])
+    return {node: node.with_changes(test=condition.guard), after.line: last}
 
 
 def _select_compiled(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Site, called_function, walk
+from fullgraph.rewrites.analysis import Site, called_function, names_bound, names_mutated, walk
 from fullgraph.rewrites.source import Replacement, build_statement, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import make_assignments
 from fullgraph.rewrites.transforms.branches.branches import Branches
@@ -23,46 +25,90 @@ def assign_once(
 ) -> list[cst.BaseStatement]:
     """Return the assignments of `values`, which select between the values of `branches`.
 
-    `net_out = self.net(x)` comes before an assignment that would call `self.net(x)` for each
-    branch. Raises NotApplicable as `make_assignments` does.
+    Calls that both make come first, as in `share_calls`. Raises NotApplicable as
+    `make_assignments` does.
     """
     lines: list[cst.BaseStatement] = []
-    names: list[str] = []
     for line in make_assignments(values):
-        for call in _calls_of_both(site, branches):
-            uses = [one for one in walk(line) if call.deep_equals(one)]
-            if len(uses) < 2 or m.findall(line, _MAY_SKIP | _MAY_REPEAT | _IN_PLACE):
-                continue
-            stem = f"{dotted_name(call.func).rpartition('.')[2].strip('_') or 'layer'}_out"
-            stems = itertools.chain([stem], (f"{stem}_{n}" for n in itertools.count(2)))
-            unused = site.document.unused_local
-            free = (one for one in stems if unused(branches.node, one) == one)
-            names.append(next(one for one in free if one not in names))
-            lines.append(build_statement(f"{names[-1]} = {{call}}", call=call))
-            line = _replace_calls(line, uses, names[-1])
-        lines.append(line)
+        parts = branches.test, branches.one, branches.other
+        shared, line = share_calls(site, *parts, line, names_bound(*lines))
+        lines += [*shared, line]
     return lines
 
 
-def _replace_calls(
-    line: cst.BaseStatement, calls: list[cst.CSTNode], name: str
-) -> cst.BaseStatement:
-    """Return `line` with `name` in place of `calls`.
+def share_calls(
+    site: Site,
+    test: cst.BaseExpression,
+    one: Sequence[cst.CSTNode],
+    other: Sequence[cst.CSTNode],
+    code: cst.CSTNodeT,
+    taken: Collection[str] = (),
+) -> tuple[list[cst.BaseStatement], cst.CSTNodeT]:
+    """Return the lines `net_out = self.net(x)`, and `code` with these names.
+
+    They are for the calls that `code`, a selection between `one` and `other` by `test`, would make
+    for both. `taken` are names that may not be used.
+    """
+    lines: list[cst.BaseStatement] = []
+    for call in _calls_of_both(site, test, one, other):
+        uses = [same for same in walk(code) if call.deep_equals(same)]
+        if len(uses) < 2 or m.findall(code, _MAY_SKIP | _MAY_REPEAT | _IN_PLACE):
+            continue
+        stem = f"{dotted_name(call.func).rpartition('.')[2].strip('_') or 'layer'}_out"
+        stems = itertools.chain([stem], (f"{stem}_{n}" for n in itertools.count(2)))
+        free = (one for one in stems if site.document.unused_local(test, one) == one)
+        name = next(one for one in free if one not in (*taken, *names_bound(*lines)))
+        lines.append(build_statement(f"{name} = {{call}}", call=call))
+        code = _replace_calls(code, uses, name)
+    return lines, code
+
+
+def reuse_results(
+    site: Site,
+    test: cst.BaseExpression,
+    early: cst.BaseExpression,
+    statements: Sequence[cst.BaseStatement],
+    value: cst.BaseExpression,
+) -> cst.BaseExpression:
+    """Return `value` with `y` for a call in `early` that `statements` make: `y = self.net(x)`.
+
+    `early` is the result where `test` holds, and no operand of it changes in `statements`.
+    """
+    bound = Counter(name for line in statements for name in names_bound(line))
+    for line in statements:
+        match line:
+            case cst.SimpleStatementLine(
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=result)]
+            ) if bound[name] == 1 and name not in names_mutated(*statements):
+                for call in _calls_of_both(site, test, [early], [result]):
+                    if call.deep_equals(result):
+                        uses = [one for one in walk(value) if call.deep_equals(one)]
+                        value = _replace_calls(value, uses, name)
+    return value
+
+
+def _replace_calls(code: cst.CSTNodeT, calls: Sequence[cst.CSTNode], name: str) -> cst.CSTNodeT:
+    """Return `code` with `name` in place of `calls`.
 
     Nodes without a call stay the same objects, by which the condition is found.
     """
     edits: dict[cst.CSTNode, Replacement] = dict.fromkeys(calls, cst.Name(name))
-    return replace_nodes(line, edits, lambda node: not edits.keys().isdisjoint(walk(node)))
+    return replace_nodes(code, edits, lambda node: not edits.keys().isdisjoint(walk(node)))
 
 
-def _calls_of_both(site: Site, branches: Branches) -> list[cst.Call]:
+def _calls_of_both(
+    site: Site,
+    test: cst.BaseExpression,
+    one: Sequence[cst.CSTNode],
+    other: Sequence[cst.CSTNode],
+) -> list[cst.Call]:
     """Return the calls in one branch, outermost first, that the other has too and are not cheap.
 
     A call in the condition is none of them: the condition is named as a whole.
     """
     calls, others, tested = (
         [node for line in lines for node in walk(line) if isinstance(node, cst.Call)]
-        for lines in (branches.one, branches.other, [branches.test])
+        for lines in (one, other, [test])
     )
     return [
         call

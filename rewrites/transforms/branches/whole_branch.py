@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import libcst as cst
@@ -38,6 +39,7 @@ from fullgraph.rewrites.transforms.branches.branches import (
 )
 from fullgraph.rewrites.transforms.branches.output import keep_output
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate_of
+from fullgraph.rewrites.transforms.branches.shared_calls import share_calls
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.number_tensor import assumed_of_readers, convert_to_tensor
@@ -96,6 +98,12 @@ def edits_for_branch(
         new = writer.ternary(node, condition)
         if isinstance(writer, WhereWriter) and writer.ahead is not None:
             ahead.append(writer.ahead)
+        if isinstance(writer, WhereWriter):
+            with suppress(NotApplicable):
+                _line_of(writer.site, node)
+                sides = [node.body], [node.orelse]
+                shared, new = share_calls(writer.site, node.test, *sides, new)
+                ahead += shared
         if not ahead:
             return {node: new}
         line = _line_of(writer.site, node)

@@ -1,4 +1,5 @@
 import re
+import textwrap
 
 import pytest
 import torch
@@ -536,3 +537,63 @@ def test_a_shared_call_reads_what_the_branches_assigned_before_it():
     outcome = rewritten(source, X)
     assert "_out" not in outcome.source
     outcome.check((_leaf(X),), (_leaf(-X),))
+
+
+SHARED = [  # statements, and what becomes of them
+    (
+        "if x.sum() > 0:\n    return twice(x) * 3\n# else\nreturn x - twice(x)",
+        "# else\ntwice_out = twice(x)\n"
+        "return torch.where(x.sum() > 0, twice_out * 3, x - twice_out)",
+    ),
+    (
+        "if x.sum() > 0:\n    return twice(x)\ny = twice(x)\nz = twice(-x)\nreturn z + 3 * (y - z)",
+        "condition = x.sum() > 0\ny = twice(x)\nz = twice(-x)\n"
+        "return torch.where(condition, y, z + 3 * (y - z))",
+    ),
+    (
+        "if x.sum() > 0:\n    return twice(x)\ny = twice(x)\ny = y + 1\nreturn y * 3",
+        "condition = x.sum() > 0\ny = twice(x)\ny = y + 1\n"
+        "return torch.where(condition, twice(x), y * 3)",
+    ),
+    (
+        "if x.sum() > 0:\n    return twice(x)\nx = x * 2\ny = twice(x)\nreturn y * 3",
+        "condition = x.sum() > 0\nearly = twice(x)\nx = x * 2\ny = twice(x)\n"
+        "return torch.where(condition, early, y * 3)",
+    ),
+    (
+        "if s > 1 and x.sum() > 0:\n    return twice(x) * 3\nreturn x - twice(x)",
+        "if s > 1:\n    twice_out = twice(x)\n"
+        "    return torch.where(x.sum() > 0, twice_out * 3, x - twice_out)\nreturn x - twice(x)",
+    ),
+    (
+        "y = x + (twice(x) * 3 if x.sum() > 0 else x - twice(x))\nreturn y",
+        "twice_out = twice(x)\n"
+        "y = x + torch.where(x.sum() > 0, twice_out * 3, x - twice_out)\nreturn y",
+    ),
+    (
+        "return [twice(y) * 3 if y > 0 else y - twice(y) for y in x]",
+        "return [torch.where(y > 0, twice(y) * 3, y - twice(y)) for y in x]",
+    ),
+]
+
+
+def test_calls_are_shared_after_an_early_return_and_in_conditional_expressions():
+    head = "import torch\n\n\ndef twice(x):\n    return x * 2\n\n\ndef f(x, s):\n"
+    sources, results = (
+        [head + textwrap.indent(one[side], "    ") + "\n" for one in SHARED] for side in (0, 1)
+    )
+    outcomes = rewritten_together(sources, [(X, 2)] * len(SHARED))
+    for outcome, result in zip(outcomes, results, strict=True):
+        assert outcome.source == result, outcome.refusals
+        outcome.check((_leaf(X), 2), (_leaf(-X), 2), (_leaf(X), 1))
+
+
+def test_a_layer_of_an_early_return_is_called_once():
+    body = (
+        "s = x.max()\nif s == 0.9:\n    return self.net(x)\nc = self.net(x)\n"
+        "return c + s * (c - self.net(-x))"
+    )
+    outcome = rewritten(_model("self.net = torch.nn.Linear(4, 4)", body), X)
+    assert "c = self.net(x)\n        return torch.where(condition, c, c + s" in outcome.source
+    assert outcome.source.count("self.net(") == 2
+    outcome.check((_leaf(X),), (_leaf(-X),), zero_is_none=True)
