@@ -20,13 +20,15 @@ After:
     elif missing:
         raise ValueError(f"{missing} NaN in {h}")
 
+The check may be an `elif`. What its own `elif` or `else` does follows it.
+
 Always unsafe: eager code raises as before, the compiled program raises RuntimeError with what is
 constant in the message; on a GPU it does so later, and the device cannot be used any more. FG101
 keeps the exception.
 
 Refuses: checks inside a `try` that handles the exception, tests of which a part is not known to be
-a tensor without dimensions, or a number that was made of one for the check alone, and an `if` that
-does more than raise.
+a tensor without dimensions, or a number that was made of one for the check alone, and an `if` whose
+branch does more than raise.
 """
 
 from __future__ import annotations
@@ -46,8 +48,10 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.asserts.outline_check import CHECKED
 from fullgraph.rewrites.source import (
     Document,
+    Replacement,
     build_expression,
     build_statement,
+    leading_lines,
     string_literal,
 )
 from fullgraph.rewrites.transforms.eager_only import choose_when_compiling, compiling_condition
@@ -55,6 +59,7 @@ from fullgraph.rewrites.transforms.outline import (
     TensorCheck,
     find_tensor_check,
     is_exception_caught,
+    replace_in_chain,
     tensor_condition,
 )
 
@@ -122,7 +127,8 @@ def _rewrite_guard(check: TensorCheck, statement: cst.If) -> Rewrite | Refusal |
             pass
         case _:
             return Refusal("it does more than raise")
-    if statement.orelse is not None or not all(m.matches(one, _ASSIGNMENT) for one in before):
+    rest = _lines_after(statement)
+    if rest is None or not all(m.matches(one, _ASSIGNMENT) for one in before):
         return Refusal("it does more than raise")
     holds = tensor_condition(check, statement.test, negated=True)
     if holds is None:
@@ -136,16 +142,27 @@ def _rewrite_guard(check: TensorCheck, statement: cst.If) -> Rewrite | Refusal |
     new = cst.If(
         build_expression(compiling_condition(document)),
         cst.IndentedBlock([_assertion_line(holds, message)]),
-        statement.with_changes(leading_lines=()),
+        statement.with_changes(leading_lines=(), orelse=None),
         leading_lines=statement.leading_lines,
     )
-    edits = {**check.edits, statement: new}
+    edits = {**check.edits, statement: replace_in_chain(document, statement, [new, *rest])}
     is_whole = said is not None and message == _text_of(document, said)
     return _assume_unused_exception(edits, kind, statement.test, message, is_whole=is_whole)
 
 
+def _lines_after(statement: cst.If) -> list[cst.BaseStatement] | None:
+    """Return the `elif` or the lines of the `else` of an `if`; None if these are on its line."""
+    match statement.orelse:
+        case cst.If() as rest:
+            return [rest]
+        case cst.Else(body=cst.IndentedBlock(body=[first, *others]), leading_lines=above):
+            above = (*above, *leading_lines(first))
+            return [first.with_changes(leading_lines=above), *others]
+    return None if statement.orelse is not None else []
+
+
 def _assume_unused_exception(
-    replacements: dict[cst.CSTNode, cst.CSTNode],
+    replacements: dict[cst.CSTNode, Replacement],
     kind: str,
     test: cst.BaseExpression,
     message: str,

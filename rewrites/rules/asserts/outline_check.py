@@ -30,7 +30,8 @@ Without the last line, Inductor drops an operator that returns nothing as dead c
 one graph may run in another order if that saves memory.
 
 What Dynamo decides first stays outside: `if labels is not None and labels.max() > n: raise …` is
-`if labels is not None:` with the call of an operator that is given a tensor in any case.
+`if labels is not None:` with the call of an operator that is given a tensor in any case. An `elif`
+that checks becomes an `else` with the call if the branches before it do more than check.
 
 A number that breaks the graph and that only the check reads is computed in the operator too:
 `n = int(mask.sum())` before `if n > 3: raise …`.

@@ -13,6 +13,7 @@ from fullgraph.rewrites.transforms.outline.operator import (
     Statement,
     insert_after,
     operator_path,
+    replace_in_chain,
     set_apart,
 )
 from fullgraph.rewrites.transforms.outline.output_calls import (
@@ -65,6 +66,7 @@ __all__ = [
     "outline_statement",
     "parameter_type_of",
     "parameters_of",
+    "replace_in_chain",
     "set_apart",
     "strip_item",
     "tensor_condition",

@@ -17,7 +17,7 @@ import libcst as cst
 
 from fullgraph.compiler.sources import cell_name
 from fullgraph.rewrites.analysis import Site, walk
-from fullgraph.rewrites.source import Document, Replacement
+from fullgraph.rewrites.source import Document, Replacement, leading_lines
 from fullgraph.rewrites.transforms.outline.free_variables import local_names
 
 StatementPredicate = Callable[[Site, cst.CSTNode], bool]
@@ -157,11 +157,29 @@ def insert_after(
     return new
 
 
-def chain_head(document: Document, statement: Statement) -> Statement:
-    """Return the first `if` of the chain that an `elif` belongs to; others unchanged."""
-    while isinstance(around := document.parent(statement), cst.If) and around.orelse is statement:
-        statement = around
-    return statement
+def chain_of(document: Document, statement: Statement) -> list[Statement]:
+    """Return the `if` and each `elif` down to the `elif` that is `statement`; others alone."""
+    chain = [statement]
+    while isinstance(around := document.parent(chain[0]), cst.If) and around.orelse is chain[0]:
+        chain.insert(0, around)
+    return chain
+
+
+def replace_in_chain(
+    document: Document, statement: cst.CSTNode, lines: Sequence[cst.BaseStatement]
+) -> Replacement:
+    """Return `lines` as the replacement of a statement, which may be an `elif`.
+
+    An `elif` becomes an `else`, unless a single `if` takes its place.
+    """
+    first, *others = lines
+    around = document.parent(statement)
+    if isinstance(around, cst.If) and around.orelse is statement:
+        if isinstance(first, cst.If) and not others:
+            return first
+        above, first = leading_lines(first), first.with_changes(leading_lines=())
+        return cst.Else(cst.IndentedBlock([first, *others]), leading_lines=above)
+    return cst.FlattenSentinel(lines) if others else first
 
 
 def _subject_of(document: Document, statement: Statement) -> str:

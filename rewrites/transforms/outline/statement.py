@@ -36,10 +36,11 @@ from fullgraph.rewrites.transforms.outline.operator import (
     OperatorKind,
     Statement,
     StatementPredicate,
-    chain_head,
+    chain_of,
     define_operator,
     insert_after,
     operator_path,
+    replace_in_chain,
     set_apart,
 )
 from fullgraph.rewrites.transforms.outline.parameter_types import parameters_of
@@ -57,11 +58,20 @@ def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statemen
     Return an `if` around the statement instead if `accepts` holds for it too, and its condition
     needs a tensor's values. None also outside of functions.
     """
-    document = site.document
-    if document.function(site.node) is None:
+    if site.document.function(site.node) is None:
         return None
-    statement = chain_head(document, site.statement)
+    statement = _end_of_chain(site, site.statement, accepts)
     return _widen_to_ifs(site, statement, accepts) if accepts(site, statement) else None
+
+
+def _end_of_chain(site: Site, statement: Statement, accepts: StatementPredicate) -> Statement:
+    """Return the `if`, or the first `elif`, from which a chain can move into an operator.
+
+    `statement` is in the chain. If nothing can move, return what `accepts` holds for.
+    """
+    chain = [one for one in chain_of(site.document, statement) if accepts(site, one)]
+    movable = (one for one in chain if not find_outlining_refusal(site, one))
+    return next(movable, chain[0] if chain else statement)
 
 
 def find_statement_after(site: Site, accepts: StatementPredicate) -> Statement | None:
@@ -117,7 +127,7 @@ def outline_statement(
     silent = (one for one in lines if kind.stays_in_eager(site, one))
     shared = find_lines_alike(site, statement, silent) if stays else []
     alike = {
-        _widen_to_ifs(site, chain_head(document, one), kind.accepts)
+        _widen_to_ifs(site, _end_of_chain(site, one, kind.accepts), kind.accepts)
         for one in lines
         if not _is_kept_in_eager(document, one) and one not in shared[1:]
     }
@@ -289,7 +299,7 @@ def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None
     around = document.parent(block)
     if isinstance(around, cst.Else):
         around = document.parent(around)
-    return chain_head(document, around) if isinstance(around, cst.If) else None
+    return chain_of(document, around)[0] if isinstance(around, cst.If) else None
 
 
 def _is_kept_in_eager(document: Document, statement: Statement) -> bool:
@@ -341,7 +351,7 @@ def _insert_definitions(
     The definitions follow the imports of the file.
     """
     edits: dict[cst.CSTNode, Replacement] = dict.fromkeys(moved, cst.RemoveFromParent())
-    edits[moved[-1]] = call
+    edits[moved[-1]] = replace_in_chain(document, moved[-1], [call])
     if not definitions:
         return edits
     anchor = _anchor_statement(document, moved[-1])

@@ -9,6 +9,7 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, assigned_value, find_definitions, walk
 from fullgraph.rewrites.source import build_expression, dotted_name
+from fullgraph.rewrites.transforms.outline.operator import chain_of
 from fullgraph.rewrites.transforms.outline.output_calls import is_check_statement
 from fullgraph.rewrites.transforms.outline.parameter_types import strip_item
 from fullgraph.rewrites.transforms.outline.statement import Statement, find_outlined_statement
@@ -56,8 +57,15 @@ class _Number:
 
 
 def find_tensor_check(site: Site) -> TensorCheck | None:
-    """Return the check that is the site's statement, or alone uses the number it computes."""
+    """Return the check that is the site's statement, or alone uses the number it computes.
+
+    An `if` that raises is one whatever its `elif` and `else` do.
+    """
     statement = find_outlined_statement(site, is_check_statement)
+    here = site.statement
+    if isinstance(here, cst.If) and statement in (None, *chain_of(site.document, here)):
+        raises = is_check_statement(site, here.with_changes(orelse=None))
+        statement = here if raises else statement
     if statement is not None:
         return TensorCheck(site, statement, _numbers_for(site, statement))
     match site.statement:

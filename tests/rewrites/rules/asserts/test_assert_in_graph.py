@@ -95,6 +95,68 @@ def test_fixed(before, after):
         torch.compile(new, backend="eager")(NAN)
 
 
+ELIF = """import torch
+
+
+def f(x, n=3):
+    y = x * 2
+    if n == 2:
+        y = y + 1
+    # signs
+    elif (x < 0).any():
+        raise ValueError("negative")
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "lines"),
+    [
+        (
+            "",
+            "    # signs\n    elif torch.compiler.is_compiling():\n"
+            '        assert ~(x < 0).any(), "negative"\n'
+            '    elif (x < 0).any():\n        raise ValueError("negative")\n',
+        ),
+        (
+            "    # odd\n    elif n % 2:\n        y = y + 2\n    else:\n        y = y + 3\n",
+            "    # signs\n    else:\n        if torch.compiler.is_compiling():\n"
+            '            assert ~(x < 0).any(), "negative"\n'
+            '        elif (x < 0).any():\n            raise ValueError("negative")\n'
+            "        # odd\n        if n % 2:\n            y = y + 2\n"
+            "        else:\n            y = y + 3\n",
+        ),
+        (
+            "    else:\n        # more\n        y = y + 2\n",
+            "    # signs\n    else:\n        if torch.compiler.is_compiling():\n"
+            '            assert ~(x < 0).any(), "negative"\n'
+            '        elif (x < 0).any():\n            raise ValueError("negative")\n'
+            "        # more\n        y = y + 2\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_check_under_elif(after, lines, first):
+    source, before = f"{ELIF}{after}    return y\n", ELIF.partition("    # signs")[0]
+    wanted = f"{before}{lines}    return y\n"
+    if first:  # the check comes first, and all else follows it
+        shorter = "    if n == 2:\n        y = y + 1\n    # signs\n    elif"
+        source = source.replace(shorter, "    # signs\n    if")
+        wanted = None
+    new, _, _ = offered(source, "(x < 0).any()", BRANCH, X, rule="FG102")
+    assert wanted in (new, None), new
+    f, eager = imported(source).f, imported(new).f
+    compiled = torch.compile(eager, backend="eager", fullgraph=True)
+    for n in (2, 3, 4):
+        assert torch.equal(eager(X, n), f(X, n)) and torch.equal(compiled(X, n), f(X, n))
+        if n == 2 and not first:
+            assert torch.equal(compiled(-X, n), f(-X, n))
+            continue
+        with pytest.raises(ValueError, match="negative"):
+            eager(-X, n)
+        with pytest.raises(RuntimeError, match="negative"):
+            compiled(-X, n)
+
+
 @pytest.mark.parametrize("message", ["", ', "NaN in hidden state"'])
 @pytest.mark.parametrize(
     ("test", "after"),

@@ -164,6 +164,32 @@ def test_same_exception(before, operator):
         assert _raised(compiled) == expected
 
 
+@pytest.mark.parametrize(
+    ("first", "kept"),
+    [
+        ("if n == 2:\n        return y\n", True),
+        ("if n == 2:\n        y = y + 1\n", True),
+        ('if x.dim() != 1:\n        raise ValueError("one dimension")\n', False),
+    ],
+)
+def test_a_check_under_elif(first, kept):
+    check = "elif (x < 0).any():\n        raise ValueError(f'{x.min()}')\n"
+    source = f"{HEAD}def f(x, n=3):\n    y = x * 2\n    {first}    {check}    return y\n"
+    outcome = rewritten(source, torch.ones(2))
+    assert outcome.rules == ["FG101"] and outcome.applicability == [Applicability.SAFE]
+    assert (f"    {first}    else:\n        _check_x(" in outcome.source) is kept
+    outcome.check((torch.ones(2), 2), exact=True)
+    f, new = imported(source).f, torch.compile(imported(outcome.source).f)
+    for args in ((-torch.ones(2),), (-torch.ones(2), 2), (torch.ones(2, 2),)):
+        results = []
+        for function in (f, new):
+            try:
+                results.append(str(function(*args)))
+            except ValueError as error:
+                results.append(str(error))
+        assert results[0] == results[1]
+
+
 def test_guards_of_several_methods_at_once():
     source = (
         "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
