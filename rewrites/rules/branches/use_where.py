@@ -23,7 +23,7 @@ Conditions may be joined by `and`, `or` and `not`, and may be `torch.equal`, `to
 Where only one branch calls layers, or fills a buffer with part of a batch, eager code still skips
 that: `if torch.compiler.is_compiling() or condition:` stands before the selection, or, after an
 early exit, `if not torch.compiler.is_compiling() and condition:` before what it skips. A bare
-`return` stays in eager code too.
+`return` stays in eager code too, and an early return before more layers than it calls.
 
 A layer or function of the file that both branches call with the same arguments is called once:
 `net_out = self.net(x)` comes before the selection. Where `c = self.net(x)` follows an early return

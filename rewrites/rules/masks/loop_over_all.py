@@ -97,7 +97,7 @@ from fullgraph.rewrites.transforms.branches.absent_iterations import (
     mask_absent,
     name_tensor,
 )
-from fullgraph.rewrites.transforms.branches.shortcut import is_work
+from fullgraph.rewrites.transforms.branches.shortcut import count_work
 from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.masks.index_uses import IndexUses
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
@@ -183,7 +183,7 @@ class _LoopOverAll:
 
     def _skips_work(self) -> bool:
         """Return whether eager code would do work for the indices that do not occur."""
-        works = self.index.modules is not None or is_work(self.site, [self.loop.body])
+        works = self.index.modules is not None or count_work(self.site, [self.loop.body]) > 0
         block = isinstance(self.loop.body, cst.IndentedBlock)
         return block and works and (self._is_flat or not self.is_mask)
 

@@ -34,7 +34,11 @@ from fullgraph.rewrites.transforms.branches.choice import copied_tensor
 from fullgraph.rewrites.transforms.branches.own_tensors import parts_evaluated
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.shared_calls import reuse_results, share_calls
-from fullgraph.rewrites.transforms.branches.shortcut import is_work, leave_in_eager, work_in_eager
+from fullgraph.rewrites.transforms.branches.shortcut import (
+    count_work,
+    leave_in_eager,
+    work_in_eager,
+)
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.eager_only import compiling_condition
 
@@ -131,9 +135,9 @@ def select_return(
             value = reuse_results(site, node.test, early, after.statements, value)
     selection.tests.append(node.test)
     alone = len(statements_of(node.body)) == 1
-    works, goes_on = is_work(site, body), is_work(site, [*after.statements, after.value])
-    saves = alone and goes_on and not works
-    skips = works and not (goes_on or after.statements) and condition.guard is None
+    works, goes_on = (count_work(site, one) for one in (body, [*after.statements, after.value]))
+    saves = alone and goes_on > works and (not works or condition.guard is None)
+    skips = works > 0 and not (goes_on or after.statements) and condition.guard is None
     selection.has_shortcut |= saves or skips
     same = value.deep_equals(after.value) and not (lines or after.statements or saves)
     if condition.guard is not None and same and not m.findall(condition.guard, m.Call()):

@@ -21,9 +21,9 @@ from fullgraph.rewrites.transforms.eager_only import compiling_condition, eager_
 _PRODUCTS = word_set("addmm baddbmm bilinear bmm einsum linear matmul mm")
 
 
-def is_work(site: Site, statements: Iterable[cst.CSTNode]) -> bool:
-    """Return whether statements call a layer that may have parameters, or multiply matrices."""
-    return any(is_work_alone(site, one) for statement in statements for one in walk(statement))
+def count_work(site: Site, statements: Iterable[cst.CSTNode]) -> int:
+    """Return the number of calls of layers that may have parameters, and of matrix products."""
+    return sum(is_work_alone(site, one) for statement in statements for one in walk(statement))
 
 
 def is_work_alone(site: Site, node: cst.CSTNode) -> bool:
@@ -46,7 +46,7 @@ def saves_work(site: Site, branches: Branches, may_misfit: bool) -> bool:
         return False
     last = None if branches.one else last_line(branches.node)
     returns = last is not None and isinstance(last.body[-1], cst.Return)
-    return may_misfit or returns or is_work(site, (*branches.one, *branches.other))
+    return may_misfit or returns or count_work(site, (*branches.one, *branches.other)) > 0
 
 
 def skip_in_eager(
