@@ -7,7 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
-from fullgraph.rewrites.fix.offers import Offer, inserted_after
+from fullgraph.rewrites.fix.offers import Offer, edit_places, inserted_after
 from fullgraph.rewrites.fix.search import (
     EditedProgram,
     EditTrial,
@@ -101,7 +101,7 @@ def _breaks(state: SearchState) -> tuple[int, int]:
 
 
 def _drop_covered_edits(state: SearchState, runs: ProgramRuns) -> SearchState:
-    """Draw the last boundary anew, on the program without the edits inside its function.
+    """Draw the last boundary anew, on the program without the edits inside its function or below.
 
     Return the new state; `state` if the last edit is no boundary, the result would be worse, or no
     such edits precede it.
@@ -141,11 +141,14 @@ def _last_boundary(state: SearchState) -> Offer | None:
 
 
 def _is_covered(trial: EditTrial, boundary: Offer) -> bool:
-    """Whether the edits of `trial` change the function of `boundary` alone.
+    """Whether the edits of `trial` change the function of `boundary` or what that calls.
 
     They may add definitions elsewhere.
     """
-    path = _path_of(boundary)
+    path, at = _path_of(boundary), (boundary.at.file, boundary.at.function)
+    stacks = (edit_places(offer.cause) for offer in trial.offers)
+    if all(any((place.file, place.function) == at for place in stack) for stack in stacks):
+        return True
     return all(
         one.document.file == boundary.document.file
         and _names_around(one.document, node)[: len(path)] == path

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fullgraph.compiler.categories import Category
 from fullgraph.compiler.sources import cell_name, is_user_code, read_source
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
@@ -283,6 +284,11 @@ def _reason_unfixed(
     `rules` are the selected rules; `ended_by` is what ended the search early, such as "the time
     limit", or None.
     """
+    if cause.category == Category.DISABLED.value:
+        for offer in state.accepted:
+            called = offer.at.function.rpartition(".")[2]
+            if offer.rule.boundary and f"{called}(" in cause.expression:
+                return f"{offer.rule.code} left it: `{called}` runs in eager"
     reason = _reason_without_edit(cause, state, rules, ended_by)
     if advice := expert_advice(cause, state.program.explanation):
         return f"{reason}; an expert would {advice}"

@@ -103,6 +103,18 @@ def test_edits_inside_the_function_are_dropped():
     assert added[1:] == ["+@torch.compiler.disable"]
 
 
+def test_edits_of_what_only_the_function_calls_are_dropped():
+    source = SOURCE.format(more='seen["first"] = rate(x) if x[0] > 0 else 2.0').replace(
+        "def total", "def rate(x):\n    return x.sum().sqrt().item()\n\n\ndef total"
+    )
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG201", "FG905"])
+    tried = [(made.rule, made.accepted) for made in fixes.suggestions]
+    assert ("FG201", False) in tried and ("FG905", True) in tried, fixes
+    added = [line for line in fixes.diff(unsafe=True).splitlines() if line.startswith("+")]
+    assert added[1:] == ["+@torch.compiler.disable"]
+    assert [one.reason for one in fixes.unfixed] == ["FG905 left it: `total` runs in eager"]
+
+
 def test_below_staticmethod_and_above_what_the_helper_has():
     body = SOURCE.format(more='seen["first"] = x[0].item() if x[0] > 0 else 2.0')
     method = "\n".join(f"    {line}" for line in body.split("\n")[3:9] if line)
