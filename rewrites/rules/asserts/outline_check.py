@@ -31,7 +31,8 @@ one graph may run in another order if that saves memory.
 
 What Dynamo decides first stays outside: `if labels is not None and labels.max() > n: raise …` is
 `if labels is not None:` with the call of an operator that is given a tensor in any case. An `elif`
-that checks becomes an `else` with the call if the branches before it do more than check.
+becomes an `else` with the call, if the branches before it do more than check, or Dynamo knows which
+one is taken: `if x.dim() != 3: raise …`.
 
 A number that breaks the graph and that only the check reads is computed in the operator too:
 `n = int(mask.sum())` before `if n > 3: raise …`.

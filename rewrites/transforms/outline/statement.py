@@ -70,8 +70,24 @@ def _end_of_chain(site: Site, statement: Statement, accepts: StatementPredicate)
     `statement` is in the chain. If nothing can move, return what `accepts` holds for.
     """
     chain = [one for one in chain_of(site.document, statement) if accepts(site, one)]
-    movable = (one for one in chain if not find_outlining_refusal(site, one))
+    movable = (
+        one
+        for one in chain
+        if one is statement
+        or not (_is_decided_check(site, one) or find_outlining_refusal(site, one))
+    )
     return next(movable, chain[0] if chain else statement)
+
+
+def _is_decided_check(site: Site, statement: Statement) -> bool:
+    """Whether torch.compile knows if the first branch of an `if` is taken, which only raises."""
+    return (
+        m.matches(statement, m.If(body=m.IndentedBlock([m.SimpleStatementLine([m.Raise()])])))
+        and isinstance(statement, cst.If)
+        and not condition_needs_values(site, statement.test)
+        and not _has_cause(site, statement.test)
+        and not _assignments_for(site, statement)
+    )
 
 
 def find_statement_after(site: Site, accepts: StatementPredicate) -> Statement | None:
@@ -126,10 +142,11 @@ def outline_statement(
     stays = isinstance(statement, cst.SimpleStatementLine) and kind.stays_in_eager(site, statement)
     silent = (one for one in lines if kind.stays_in_eager(site, one))
     shared = find_lines_alike(site, statement, silent) if stays else []
+    outside = {*shared[1:], *chain_of(document, statement)[:-1]}
     alike = {
         _widen_to_ifs(site, _end_of_chain(site, one, kind.accepts), kind.accepts)
         for one in lines
-        if not _is_kept_in_eager(document, one) and one not in shared[1:]
+        if not _is_kept_in_eager(document, one) and one not in outside
     }
     detached = detachable(site, moved, parameters)
     arguments = [detach(one) if one in detached else one.code for one in parameters.parameters]

@@ -169,7 +169,9 @@ def test_same_exception(before, operator):
     [
         ("if n == 2:\n        return y\n", True),
         ("if n == 2:\n        y = y + 1\n", True),
-        ('if x.dim() != 1:\n        raise ValueError("one dimension")\n', False),
+        ('if x.dim() != 1:\n        raise ValueError("one dimension")\n', True),
+        ("if x.isnan().any():\n        raise ValueError(x)\n", False),
+        ("n = int(x.sum())\n    if n > 99:\n        raise ValueError(n)\n", False),
     ],
 )
 def test_a_check_under_elif(first, kept):
