@@ -28,9 +28,11 @@ assertion keeps the error of a search without a match:
     step = hits.int().argmax().item()
 
 The second one is asserted by `hits.sum() > 1`. Python leaves such lines out under `-O`. No line is
-added where a tensor decides whether the search runs, or where a `try` may handle its error.
+added where a tensor decides whether the search runs, where `torch.where` may drop its result, or
+where a `try` may handle its error.
 
-Unsafe where no condition guards the index: without a match it raised another exception.
+Unsafe where no condition guards the index: without a match it raised another exception. A branch,
+an early return or `torch.where` guards it if the condition implies a match, as `m.sum() > 0` does.
 
 Refuses: indices that are used themselves, masks of several dimensions, and branches that do more
 than one assignment, `append` or `return` each.

@@ -112,7 +112,7 @@ def counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | 
 
 def is_count(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether a value counts true elements: `n` after `n = (x > 0).float().sum()`."""
-    match tensor_of(site, _assigned(site, node)):
+    match tensor_of(site, value_of_name(site, node)):
         case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
             seen = infer(site, mask)
             is_bool = seen is not None and seen.dtypes == {"bool"}
@@ -122,17 +122,17 @@ def is_count(site: Site, node: cst.BaseExpression) -> bool:
 
 def _is_converted_comparison(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether a tensor holds 1 and 0 alone, as the source says: `(x > 0).float()`."""
-    match _assigned(site, node):
+    match value_of_name(site, node):
         case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name(value=kind)), args=[]) if (
             kind in _CONVERSIONS
         ):
-            made = operation_of(site, _assigned(site, mask))
+            made = operation_of(site, value_of_name(site, mask))
             compares = made is not None and made.name in _COMPARISONS
             return compares or _is_converted_comparison(site, mask)
     return False
 
 
-def _assigned(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
+def value_of_name(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the only value of a local name that is not changed in place; other nodes as given."""
     value, function = only_value(site.document, node), site.document.function(node)
     if value is None or function is None or dotted_name(node) in names_mutated(function.body):

@@ -16,6 +16,7 @@ from fullgraph.rewrites.source import (
     string_literal,
 )
 from fullgraph.rewrites.transforms.length_choice import Conditional, find_length_choice
+from fullgraph.rewrites.transforms.masks.implied_match import is_in_where, is_match_implied
 from fullgraph.rewrites.transforms.masks.nonzero import (
     NonzeroIndices,
     Question,
@@ -44,6 +45,8 @@ class FirstMatch:
     questions: tuple[Question, ...]
     choice: HitBranch | None
     """The conditional that checks for a true element; None if the code does not check."""
+    is_implied: bool = False
+    """Whether another condition implies a true element wherever an index is used."""
 
     @property
     def tests(self) -> tuple[cst.BaseExpression, ...]:
@@ -58,9 +61,11 @@ class FirstMatch:
 
     @property
     def is_guarded(self) -> bool:
-        """Return whether an index is read only in a branch where one exists."""
-        return self.choice is not None or all(
-            one.asked is QuestionKind.COUNT for one in self.questions
+        """Return whether an index is used only where one exists."""
+        return (
+            self.choice is not None
+            or self.is_implied
+            or all(one.asked is QuestionKind.COUNT for one in self.questions)
         )
 
 
@@ -99,9 +104,14 @@ def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
     if len(tests) > 1 and not branches:
         raise NotApplicable("it is asked more than once whether there is a hit")
     single = tests and not branches
-    return FirstMatch(
-        tuple(questions), _condition_if(site, tests[0], questions) if single else None
+    choice = _condition_if(site, tests[0], questions) if single else None
+    ends = (QuestionKind.FIRST, QuestionKind.LAST)
+    implied = all(
+        one.asked in ends and not one.is_single and is_match_implied(site, found.mask, one.node)
+        for one in questions
+        if one.reads_index
     )
+    return FirstMatch(tuple(questions), choice, implied)
 
 
 def _is_tested(site: Site, node: cst.CSTNode) -> bool:
@@ -144,7 +154,8 @@ def _assert_match(
 
     A mask without a name gets one. Also returns the text of the assertion. None if code checks for
     a match or handles the error, if several statements search, if no statement can come before the
-    one that does, or if data decide whether it runs: that branch would stay a break.
+    one that does, if data decide whether it runs: that branch would stay a break, or if
+    `torch.where` may drop what is found.
     """
     document = site.document
     reads = [one for one in asked.questions if one.reads_index]
@@ -156,6 +167,7 @@ def _assert_match(
         or not can_insert_before(document, line, [one.node for one in reads])
         or is_exception_caught(document, line)
         or _depends_on_data(site, line)
+        or any(is_in_where(site, one.node) for one in reads)
     ):
         return None
     name = (

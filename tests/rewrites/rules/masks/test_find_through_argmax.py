@@ -153,3 +153,81 @@ def test_the_second_of_several_as_schedulers_search_for_it():
     )
     assert outcome.applicability[0] is Applicability.UNSAFE
     outcome.check((torch.tensor([3, 3, 0, 3, 1]),), exact=True)
+
+
+NO_MATCH = ROW * 0
+RUNS = ("torch.nonzero(x)", "(x != 0).nonzero()", "(x == 3).nonzero()", "x.nonzero()")
+
+
+def _assertions_of(body):
+    """Return the text that FG407 writes, what it assumes, and whether it asserts."""
+    call = next(one for one in RUNS if one in body)
+    text, (made,), _ = offered(_function(body), call, "nonzero", ROW, rule="FG407")
+    assert "argmax()" in text
+    return text, made.assumes, "assert " in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if not x.sum():\n    return x * 0\ni = torch.nonzero(x).view(-1)\nreturn x / (i[0] + 1)",
+        "for n in range(2):\n    if (x != 0).sum() == 0:\n        break\n"
+        "    return x + x.nonzero()[0, 0]\nreturn x",
+        "if x.sum() > 0 and len(x) > 1:\n    x = x * (x != 0).nonzero()[0, 0]\nreturn x",
+        "some = (x != 0).any().item()\nif not some:\n    y = x + 1\n"
+        "else:\n    y = x * x.nonzero().min()\nreturn y",
+        "return x * (x == 3).nonzero()[0, 0] if bool((x == 3).any()) else x",
+    ],
+)
+def test_nothing_is_assumed_where_a_condition_implies_a_match(body):
+    text, assumes, asserts = _assertions_of(body)
+    assert not assumes and not asserts
+    for x in (ROW, NO_MATCH):
+        torch.testing.assert_close(imported(text).f(x), imported(_function(body)).f(x))
+
+
+WHERE = "i = torch.nonzero(x).view(-1)\ny = 1.0 / (i[0] + 1)\nreturn torch.where({}, y * 2, 0.0)"
+
+
+@pytest.mark.parametrize("test", ["x.sum() > 0", "~(x.sum() == 0) & (x.max() < 9)", "x.bool()"])
+def test_nothing_is_assumed_where_a_selection_implies_a_match(test):
+    text, assumes, asserts = _assertions_of(WHERE.format(test))
+    assert not assumes and not asserts
+    assert not imported(text).f(NO_MATCH).any()
+
+
+@pytest.mark.parametrize("test", ["x.max() < 9", "x.sum() == 0", "(x > 0).any() | (x < 9).any()"])
+def test_a_selection_that_implies_no_match_gets_no_assertion(test):
+    _, assumes, asserts = _assertions_of(WHERE.format(test))
+    assert assumes == ("something is found: of nothing the index is an error",)
+    assert not asserts
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if x.max() > 9:\n    return x\nreturn x * x.nonzero()[0, 0]",
+        "if not x.sum():\n    return x\nx = x - 1\nreturn x * x.nonzero()[0, 0]",
+        "if not x.sum():\n    return x\nx -= 1\nreturn x * x.nonzero()[0, 0]",
+        "if x.sum():\n    return x * (x == 3).nonzero()[0, 0]\nreturn x",
+        "if x.any():\n    return x * x.nonzero()[1, 0]\nreturn x",
+    ],
+)
+def test_a_match_is_assumed_where_a_condition_does_not_imply_it(body):
+    assert _assertions_of(body)[1]
+
+
+@pytest.mark.parametrize(
+    "between", ["", "place = i[0] + 1\n", "place = i[0] + 1\nplace = place * 1\n"]
+)
+def test_an_early_return_without_a_match_still_returns(between):
+    last = "1.0 / place" if between else "1.0 / (i[0] + 1)"
+    outcome = rewritten(
+        _function(
+            "if not x.sum():\n    return torch.tensor(0.0)\n"
+            f"i = torch.nonzero(x).view(-1)\n{between}return {last}"
+        ),
+        ROW,
+    )
+    assert "assert" not in outcome.source
+    outcome.check((NO_MATCH,), exact=True)
