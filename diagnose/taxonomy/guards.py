@@ -156,6 +156,14 @@ def _describe_value(found: re.Match[str]) -> GuardAdvice:
     return text, (_SAME,)
 
 
+def _describe_computed(found: re.Match[str]) -> GuardAdvice:
+    """Describe a number that is computed from an int and must be constant where it is used."""
+    text = (
+        f"`{found[1]}` was {found[2]}, now another value: Python needs the number where it is used."
+    )
+    return text, ()
+
+
 def _describe_attribute(found: re.Match[str]) -> GuardAdvice:
     """Describe a changed int attribute of a module."""
     name, old = found.groups()
@@ -282,4 +290,5 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], GuardAdvice]], ...] = (
     (rf"^___check_obj_id\(({_NAME}), ", _describe_identity),
     (rf"^___check_type_id\(({_NAME}), \d+\)?.*<class '(.+?)'>", _describe_type),
     (rf"^({_NAME}) == ([^=<>]+)$", _describe_value),
+    (rf"^\(({_NAME} (?://|[-+*%]) \d+)\) == (-?\d+)$", _describe_computed),
 )

@@ -146,6 +146,7 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], Root]], ...] = (
     (rf"^({_NAME}) is (?:not )?None$", _named(RootKind.NONE)),
     (rf"^({_NAME}) == None$", _named(RootKind.NONE)),
     (rf"^({_NAME}) == ([^=<>]+)$", _value),
+    (rf"^\(({_NAME}) (?://|[-+*%]) \d+\) [=<>!]=? -?[\d.]+$", _bounded),
     (rf"^not ({_NAME})$", _named(RootKind.LENGTH)),
     (rf"^___check_obj_id\(({_NAME}), ", _object),
     (rf"^(?:not )?hasattr\((?P<owner>{_NAME}), ['\"](?P<name>\w+)['\"]\)", _missing),

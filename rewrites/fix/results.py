@@ -330,7 +330,8 @@ def _reason_without_edit(
     answer = state.offers.get(cause_key(cause))
     if failed:
         refusals = [one for one in answer.refusals if not one.startswith("FG9")] if answer else []
-        return "; ".join([*refusals[:1], failed[-1]])
+        edits = [one for one in failed if not one.startswith("FG9")]
+        return "; ".join([*refusals[:1], (edits or failed)[-1]])
     if read_source(cause.position.file) is None:
         return f"the source of {cause.position.file} cannot be read"
     if not is_user_code(cause.position.file):

@@ -14,6 +14,7 @@ CASES = {
     "epoch <= 2": ("epoch", RootKind.ARGUMENT),
     "3 <= self.step": ("self.step", RootKind.ATTRIBUTE),
     "0 <= self.step <= 5": ("self.step", RootKind.ATTRIBUTE),
+    "(self.step // 2) == 3": ("self.step", RootKind.ATTRIBUTE),
     "G['STEP'] < 4": ("STEP", RootKind.GLOBAL),
     "2 <= x.size()[0] <= 9": ("x.shape[0]", RootKind.SIZE),
 }
@@ -34,3 +35,9 @@ def test_equality_and_a_bound_are_one_root():
 )
 def test_an_attribute_that_was_missing(guard):
     assert describe_guard(guard)[0] == "`self.mean` did not exist, now it does."
+
+
+def test_a_computed_number_is_described_once():
+    first, second = (describe_guard(f"(self.step // 2) == {n}")[0] for n in (0, 1))
+    assert first.startswith("`self.step // 2` was 0, now another value")
+    assert first.replace("0", "1") == second
