@@ -69,12 +69,17 @@ def only_value(document: Document, node: cst.BaseExpression) -> cst.BaseExpressi
     return values[0] if len(values) == 1 else None
 
 
-def find_definitions(document: Document, node: cst.CSTNode) -> Definitions | None:
-    """Return the definitions in the function around `node`; None if it is not in a `def`."""
+def find_definitions(
+    document: Document, node: cst.CSTNode, taken: Mapping[cst.If, bool] | None = None
+) -> Definitions | None:
+    """Return the definitions in the function around `node`; None if it is not in a `def`.
+
+    `taken` are conditions that have a known value.
+    """
     function = document.function(node)
     if not isinstance(function, cst.FunctionDef):
         return None
-    walk = _Walk(document, function)
+    walk = _Walk(document, function, taken or {})
     walk.run()
     return Definitions(function, walk.reaching, walk.before)
 
@@ -90,9 +95,12 @@ class _Loop:
 class _Walk:
     """Walk over a function in evaluation order; `state` is None where code is unreachable."""
 
-    def __init__(self, document: Document, function: cst.FunctionDef) -> None:
+    def __init__(
+        self, document: Document, function: cst.FunctionDef, taken: Mapping[cst.If, bool]
+    ) -> None:
         self.document = document
         self.function = function
+        self.taken = taken
         self.state: ReachingBindings | None = {}
         self.reaching: dict[cst.Name, Bindings] = {}
         self.before: dict[cst.CSTNode, ReachingBindings] = {}
@@ -163,12 +171,13 @@ class _Walk:
         match node:
             case cst.If():
                 self.walk_uses(node.test)
-                start = self.state
+                start, value = self.state, self.taken.get(node)
+                self.state = None if value is False else start
                 self.walk_block(node.body)
-                taken, self.state = self.state, start
+                taken, self.state = self.state, None if value else start
                 match node.orelse:
                     case cst.If() as other:
-                        self.before[other] = dict(start or {})
+                        self.before[other] = dict(self.state or {})
                         self.walk_compound(other)
                     case cst.Else(body=body):
                         self.walk_block(body)

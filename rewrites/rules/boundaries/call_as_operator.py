@@ -32,8 +32,9 @@ with
 
 Eager code and TorchScript run the function as before, with any arguments. So does compiled code for
 what the operator cannot do, where its parameters do not tell: `and not cost.requires_grad` follows
-if the result is floating, `and isinstance(limit, float)` for a parameter without a type, and
-`and cost.dim() == 2` if the fake kernel relies on it.
+if the result is floating, `and isinstance(limit, float)` for a parameter without a type,
+`and cost.dim() == 2` if the fake kernel relies on it, and `and self.pads` or `and mode == "rows"`
+if a branch on that setting decides the shape of the result or what is changed in place.
 
 The body of a method that reads attributes of `self` moves into a function first, `_assign_impl`,
 which takes them as parameters; so does, in `forward` itself, the statement with the cause, with up

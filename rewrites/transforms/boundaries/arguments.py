@@ -14,7 +14,6 @@ from fullgraph.rewrites.analysis import (
     Definitions,
     NotApplicable,
     Site,
-    find_definitions,
     walk,
     word_set,
 )
@@ -69,7 +68,9 @@ class OperatorBody:
     given: frozenset[str]
     """The variables from outside that the code may read."""
     definitions: Definitions
-    """Reaching definitions of the names in `function`."""
+    """Reaching definitions of the names in `function`, under `conditions`."""
+    conditions: tuple[str, ...] = ()
+    """Conditions under which the operator does what the code does, as source: "self.causal"."""
 
     def reads_argument(self, name: cst.CSTNode) -> bool:
         """Whether `name` has the value from outside there, and none that the body assigns."""
@@ -79,27 +80,12 @@ class OperatorBody:
 
     def may_be_argument(self, name: cst.Name) -> bool:
         """Whether `name`, one of `given`, may still have the value from outside there."""
-        inside = self._bindings_inside(name)
-        return not inside or not all(inside)
+        return not all(self._bindings_inside(name))
 
     def _bindings_inside(self, name: cst.Name) -> list[bool]:
         """Return for each binding that reaches `name` whether the body makes it."""
         inside = {id(node) for node in walk(self.body)}
         return [id(one) in inside for one in self.definitions.reaching.get(name, ())]
-
-
-def body_of(
-    document: Document,
-    name: str,
-    function: cst.FunctionDef,
-    body: cst.BaseSuite,
-    at: cst.CSTNode,
-    given: frozenset[str],
-) -> OperatorBody:
-    """Return code to move into an operator, with the definitions of its names."""
-    definitions = find_definitions(document, function.body)
-    assert definitions is not None, "the body lies in a function"
-    return OperatorBody(name, function, body, at, given, definitions)
 
 
 def arguments_of(

@@ -13,7 +13,6 @@ from fullgraph.rewrites.analysis import (
     DYNAMIC_SHAPE,
     NotApplicable,
     Site,
-    chain_root,
     names_bound,
     torch_name,
     walk,
@@ -23,10 +22,7 @@ from fullgraph.rewrites.transforms.boundaries.arguments import (
     OperatorArgument,
     OperatorBody,
     arguments_of,
-    body_of,
     is_floating_dtype,
-    is_stored,
-    names_in,
     parameter_names,
     without_none,
 )
@@ -35,6 +31,7 @@ from fullgraph.rewrites.transforms.boundaries.fake_kernel import FakeKernel
 from fullgraph.rewrites.transforms.boundaries.helper import call_of_function, uses_torchscript
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder
 from fullgraph.rewrites.transforms.boundaries.results import OperatorResult, results_of
+from fullgraph.rewrites.transforms.boundaries.settings import body_of, changes_in_place
 from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.outline import (
     find_class_scope,
@@ -43,12 +40,8 @@ from fullgraph.rewrites.transforms.outline import (
     set_apart,
 )
 
-_CHANGES = re.compile(r"[^_]_$|^(append|extend|insert|pop|update|clear|backward|add|setdefault)$")
-"""Last names of calls that change an object."""
 LINE = 77
 """Length up to which results, or conditions, stay on one line."""
-_NEW = m.Call(func=m.Attribute(attr=m.Name("clone") | m.Name(m.MatchRegex(r"new_\w+"))))
-"""Methods whose result shares no memory with the tensor."""
 _RANDOM = re.compile(r"\brandom\b|\brand(n|int|perm)?\b|\bmultinomial\b|\bbernoulli\b")
 _OPERATOR = """\
 @{torch}.library.custom_op("{path}", mutates_args=(){tags})
@@ -105,7 +98,12 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     if helper.params.star_kwarg or isinstance(helper.params.star_arg, cst.Param):
         raise NotApplicable(f"`{name}` takes any number of arguments")
     given = frozenset(one.value for one in parameter_names(helper))
-    piece = body_of(document, name, helper, block, block, given)
+    returned = [
+        one.value
+        for one in walk(block)
+        if isinstance(one, cst.Return) and one.value and document.function(one) is helper
+    ]
+    piece = body_of(site, name, helper, block, block, given, returned)
     check_effects(document, piece)
     arguments, renamed = arguments_of(site, piece)
     finder = OriginFinder(site, piece, arguments)
@@ -222,6 +220,7 @@ def operator_edit(
     tests = conditions_of(
         document, piece.function, arguments, never_none, kernel.ranks, floating=floating
     )
+    tests += [one for one in piece.conditions if one not in tests]
     # Not in the operator's own kernel, which calls the function that has the condition.
     tracing = f"{torch}.compiler.is_dynamo_compiling()" if own else compiling_condition(document)
     scripting = [f"not {torch}.jit.is_scripting()"] if uses_torchscript(document) else []
@@ -262,23 +261,11 @@ def _join_results(texts: Sequence[str]) -> str:
 
 def check_effects(document: Document, helper: OperatorBody) -> None:
     """Raise NotApplicable if the source of `helper` shows that it changes arguments or globals."""
-    name, given = helper.name, helper.given
     if m.findall(helper.body, m.Global() | m.Nonlocal()):
-        raise NotApplicable(f"`{name}` changes variables outside of it")
-    own = {one.value for one in names_in(document, helper.body) if is_stored(document, one)}
-    for node in walk(helper.body):
-        changed: cst.CSTNode | None = None
-        if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.AnnAssign):
-            changed = (
-                node.target if isinstance(node.target, cst.Attribute | cst.Subscript) else None
-            )
-            if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
-                changed = node.target if node.target.value in given else None
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            changed = node.func.value if _CHANGES.search(node.func.attr.value) else None
-        root = chain_root(changed, _NEW) if changed is not None else None
-        if isinstance(root, cst.Name) and root.value in given and root.value not in own - {"self"}:
-            raise NotApplicable(f"`{name}` changes `{document.code(changed or root)}`")
+        raise NotApplicable(f"`{helper.name}` changes variables outside of it")
+    for changed, root in changes_in_place(helper.body):
+        if root.value in helper.given and helper.may_be_argument(root):
+            raise NotApplicable(f"`{helper.name}` changes `{document.code(changed)}`")
 
 
 def _insert_before(

@@ -11,7 +11,6 @@ from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.boundaries.arguments import (
     arguments_of,
-    body_of,
     is_stored,
     names_in,
     parameter_names,
@@ -24,6 +23,7 @@ from fullgraph.rewrites.transforms.boundaries.operator import (
 )
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder
 from fullgraph.rewrites.transforms.boundaries.results import result_of
+from fullgraph.rewrites.transforms.boundaries.settings import body_of
 
 
 def define_operator_of_statements(site: Site) -> OperatorEdit:
@@ -88,7 +88,7 @@ def _edit_of_statements(
     if given & stored:
         raise NotApplicable(f"it changes `{min(given & stored)}`")
     name = _operator_name(site, statements, next(iter(results)), function.name.value.strip("_"))
-    piece = body_of(document, name, function, body, statements[-1], given)
+    piece = body_of(site, name, function, body, statements[-1], given, [*results.values()])
     check_effects(document, piece)
     arguments, renamed = arguments_of(site, piece)
     finder = OriginFinder(site, piece, arguments)

@@ -301,6 +301,59 @@ def test_moved_code_keeps_its_gradient_and_takes_other_values(source):
             torch.testing.assert_close(results[2], results[0])
 
 
+SETTINGS = """class Model(torch.nn.Module):
+    def __init__(self, wide: bool = True, mode: str = "rows", noisy: bool = True):
+        super().__init__()
+        self.wide, self.mode, self.noisy = wide, mode, noisy
+
+    def ranked(self, y):
+        order = torch.tensor(sorted(range(len(y)), key=y[:, 0].tolist().__getitem__))
+        if self.wide:
+            y = y[:, None] + y
+        if self.noisy:
+            y = y + 0.5
+        y[order[0]] = 0
+        return y if self.mode == "rows" else y.sum(0)
+
+    def forward(self, x):
+        y = x * 3
+        return self.ranked(y) + y.sum()
+"""
+
+
+def test_compiled_code_calls_the_operator_for_the_settings_that_were_seen():
+    """Others give another shape, or change the argument."""
+    outcome = rewritten(HEAD + SETTINGS, X)
+    assert outcome.rules == ["FG904"], outcome.refusals
+    conditions = 'self.wide and self.noisy and self.mode == "rows"'
+    assert conditions in " ".join(outcome.source.split())
+    outcome.check((X * 5,), exact=True)
+    old, new = imported(HEAD + SETTINGS).Model, imported(outcome.source).Model
+    for arguments in ((), (False,), (True, "columns"), (False, "rows", False)):
+        expected = old(*arguments)(X)
+        torch.testing.assert_close(new(*arguments)(X), expected, rtol=0, atol=0)
+        torch.testing.assert_close(torch.compile(new(*arguments))(X), expected)
+
+
+def test_settings_that_keep_the_shape_are_not_asked_for():
+    source = (
+        f"{HEAD}def ranks(x, noisy: bool):\n"
+        "    order = sorted(range(len(x)), key=x.tolist().__getitem__)\n    if noisy:\n"
+        "        x = x + 1\n    return x[torch.tensor(order)] * 2\n\n\n"
+        "def f(x):\n    return ranks(x[0], True) * 2\n"
+    )
+    outcome = rewritten(source, X)
+    assert "is_dynamo_compiling() and not x.requires_grad:" in outcome.source
+    outcome.check((X * 5,), exact=True)
+
+
+def test_an_argument_that_one_branch_replaces_may_be_changed():
+    body = (
+        "if x.tolist()[0][0] > 7:\n            x = x + 1\n        x[0] = 5\n        return x.long()"
+    )
+    assert "`best` changes `x[0]`" in refusals(module(body))
+
+
 def test_an_operator_takes_no_none():
     source = (
         f"{HEAD}def ranks(x, scale: torch.Tensor | None):\n"
