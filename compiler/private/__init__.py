@@ -41,6 +41,7 @@ from fullgraph.compiler.private.captured_graphs import (
     capture_graph,
     count_aten_calls,
     count_graph_calls,
+    find_failed_index,
     has_functorch_transform,
 )
 from fullgraph.compiler.private.compile_config import (
@@ -253,6 +254,7 @@ __all__ = [
     "expression_of",
     "fake_kernel_error",
     "find_backend",
+    "find_failed_index",
     "find_graph_origin",
     "find_redundant_switches",
     "find_region",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -9,6 +10,27 @@ import torch
 
 CapturedGraph = tuple[torch.fx.GraphModule, tuple[object, ...]]
 GraphLevel = Literal["dynamo", "aot"]
+
+
+_FAILED_INDEX = re.compile(
+    r"GuardOnDataDependentSymNode.*While executing [^\n]*target=operator\.getitem\].*"
+    r'File "([^"\n]+)", line (\d+), in [^\n]*\n    ([^\n]+)\n    ( *)(\^+)\n',
+    re.DOTALL,
+)
+"""The text of an error with the traceback of the node at which it was raised."""
+
+
+def find_failed_index(message: str) -> tuple[str, int, str] | None:
+    """Return file, line and code of the index `x[t]` at which tracing of a captured graph failed.
+
+    `message` is the text of the exception. The result is None if it failed elsewhere, or if this
+    torch does not tell.
+    """
+    found = _FAILED_INDEX.search(message)
+    if found is None:
+        return None
+    file, line, text, before, under = found.groups()
+    return file, int(line), text[len(before) : len(before) + len(under)]
 
 
 class _CallReached(BaseException):

@@ -20,6 +20,7 @@ from fullgraph.compiler.sources import index_live_functions
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
+from fullgraph.rewrites.fix.captured_indices import search_index_edits
 from fullgraph.rewrites.fix.causes import CauseKey, staying_causes
 from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
 from fullgraph.rewrites.fix.fixes import Fixes
@@ -317,6 +318,7 @@ def fix(
             base = safe
             safe = unsafe = search_recompile_edits(safe, Applicability.SAFE, runs)
             if inductor:
+                safe = search_index_edits(safe, Applicability.SAFE, runs, rounds)
                 safe = unsafe = undo_under_inductor(safe, runs)
             if safe.program is not before:
                 whole = _better(whole, lambda: verify("safe", safe))
@@ -326,6 +328,7 @@ def fix(
                 unsafe = base = search_with_boundaries(unsafe, plain, safe, runs, rounds)
             unsafe = search_recompile_edits(unsafe, Applicability.UNSAFE, runs)
             if inductor and unsafe.program is not safe.program:
+                unsafe = search_index_edits(unsafe, Applicability.UNSAFE, runs, rounds)
                 unsafe = undo_under_inductor(unsafe, runs)
                 whole = _better(whole, lambda: verify("unsafe", unsafe))
             if whole is None or not whole.check.ok:

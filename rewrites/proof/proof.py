@@ -28,6 +28,8 @@ class Check:
     """One sentence: what was compared, or how it differs."""
     assumes: tuple[str, ...] = ()
     """Assumptions under which the check passes, one clause each."""
+    raised: str = ""
+    """The exception of a compiled run, with all that it says; "" if there is none."""
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,9 @@ def _check_compiled(
     few = {case: eager[case] for case in outcome.value.behaviours}
     for check in compare_behaviours(few, outcome.value.behaviours, exempt=exempt):
         if not check.ok and check.name != "logs and warnings":
-            return Check(title, False, f"{how} it behaves differently: {check.detail}")
+            raised = [one.raised for one in outcome.value.behaviours.values() if one.raised]
+            detail = f"{how} it behaves differently: {check.detail}"
+            return Check(title, False, detail, raised="".join(raised[:1]))
     return Check(title, True)
 
 

@@ -67,3 +67,16 @@ def test_recompiles_end_with_the_setting_that_was_tried():
     assert "allow_unspec_int_on_nn_module = True" in str(found.setting)
     assert fixes.to_dict()["recompiles"]["setting"]["after"] == 0
     assert fixes.verdict.startswith("no graph break, 3 recompiles → 0 with a setting")
+
+
+def looked_up(x, table, t):
+    if x.sum() > 99:
+        x = x + 1
+    return x * table[t]
+
+
+def test_an_index_that_only_inductor_does_not_take_has_an_edit():
+    fixes = fix(looked_up, (X, torch.arange(1.0, 9.0), torch.tensor(3)))
+    assert [(s.rule, s.accepted) for s in fixes.suggestions] == [("FG301", True), ("FG201", True)]
+    assert "table[t[None]].squeeze(0)" in fixes.diff()
+    assert fixes.whole.edits == "safe" and fixes.whole.check.ok

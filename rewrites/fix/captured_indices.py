@@ -1,0 +1,67 @@
+"""Indices that Dynamo captures under `fullgraph=True`, and AOTAutograd does not take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fullgraph.compiler.categories import Category
+from fullgraph.compiler.events import Position
+from fullgraph.compiler.private import find_failed_index
+from fullgraph.compiler.sources import read_source
+from fullgraph.diagnose.explanation_data import Cause
+from fullgraph.rewrites.fix.search import ProgramRuns, SearchState, search_edits
+from fullgraph.rewrites.proof import Check
+from fullgraph.rewrites.rule import Applicability
+
+
+def search_index_edits(
+    state: SearchState, level: Applicability, runs: ProgramRuns, rounds: int
+) -> SearchState:
+    """Edit the indices `x[t]` at which Inductor stops; return the new state.
+
+    An index that is a 0-d tensor is a number, which AOTAutograd does not know. Return `state`
+    itself if it has no edits or no single graph, and if it still does not run in the end. At most
+    `rounds` indices are edited; `level` is the least safe applicability that an edit may have.
+    """
+    found = state
+    for _ in range(rounds + 1):
+        program = found.program
+        if program.parent is None or not program.explanation.fullgraph.ok or runs.is_late():
+            return state
+        check = runs.check_fullgraph(program.texts, found.accepted)
+        if check.ok:
+            return found
+        cause = _cause_of(check, found)
+        if cause is None:
+            return state
+        explanation = replace(program.explanation, causes=(*program.explanation.causes, cause))
+        asked = replace(program, explanation=explanation)
+        found = search_edits(replace(found, program=asked), level, runs, 1, boundaries=False)
+        if found.program is asked:
+            return state
+    return state
+
+
+def _cause_of(check: Check, state: SearchState) -> Cause | None:
+    """Return the index at which a run under Inductor failed as a cause; None if it is no index."""
+    place = find_failed_index(check.raised)
+    if place is None:
+        return None
+    file, line, code = place
+    source = read_source(file)
+    text = state.program.texts.get(file, source.text if source is not None else "")
+    before, found, _ = "".join(text.splitlines()[line - 1 : line]).partition(code)
+    if not found:
+        return None
+    column = len(before.encode())
+    return Cause(
+        id="I1",
+        category=Category.SCALAR.value,
+        gb_id=None,
+        gb_type="",
+        position=Position(file, line, column, line, column + len(code.encode())),
+        expression=code,
+        source=(),
+        message=f"`{code}` has a tensor as its index.",
+        modes=("fullgraph",),
+    )
