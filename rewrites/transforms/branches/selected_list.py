@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import NotApplicable, Site, infer, walk
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    assigned_values,
+    infer,
+    names_bound,
+    names_read,
+    operation_of,
+    side_effect_of,
+    walk,
+)
 from fullgraph.rewrites.source import Replacement, build_expression, build_statement
 from fullgraph.rewrites.transforms.branches.branches import Branches
+from fullgraph.rewrites.transforms.branches.predicate import Predicate
 
+_CONDITION = m.Comparison() | m.UnaryOperation(operator=m.Not()) | m.Call(func=m.Name("isinstance"))
 _SOMETHING = "something is appended to `{name}`: of an empty list `torch.stack` is an error"
 _SUMS = m.Call(func=m.Name("sum"), args=[m.Arg(star="")])
 _SUM_METHOD = m.Attribute(attr=m.Name("sum"))
@@ -70,6 +82,57 @@ def find_selected_list(
         {**edits, line: cst.FlattenSentinel([line, second])},
         _SOMETHING.format(name=name) if stacked else "",
     )
+
+
+def join_guard(
+    site: Site, branches: Branches, condition: Predicate, assumes: dict[str, None]
+) -> Predicate:
+    """Return `t & guard` for `guard and t` where the guard alone decides on elements of a list.
+
+    Under `if guard:` a copy of a branch would append them, and the second list would not count
+    them. Otherwise return `condition`. Assumptions are added to `assumes`. Raises NotApplicable.
+    """
+    guard, tensor = condition.guard, condition.tensor
+    taken = condition.disjunction is not condition.negated
+    copied, other = (branches.one, branches.other)[:: 1 if taken else -1]
+    if guard is None or not any(
+        find_selected_list(site, branches, name, value).kept
+        for name, value in _appended(copied).items()
+        if name not in _appended(other)
+    ):
+        return condition
+    if reason := side_effect_of(site, guard, tensor):
+        raise NotApplicable(f"its test would always be evaluated, and {reason}")
+    codes = [site.document.code(one) for one in (tensor, guard)]
+    if (names_read(tensor) & names_read(guard)) - {"self", "torch"}:
+        raise NotApplicable(f"`{codes[1]}` may decide whether `{codes[0]}` can be computed")
+    names = [one for one in walk(tensor) if isinstance(one, cst.Name)]
+    made = [value for name in names for value in assigned_values(site.document, name)]
+    if not all(value is not None and operation_of(site, value) for value in made):
+        assumes[f"`{codes[0]}` can be computed whatever `{codes[1]}` is"] = None
+    bare = guard if m.matches(guard, _CONDITION) else build_expression("bool({g})", g=guard)
+    operator = "|" if condition.disjunction else "&"
+    joined = build_expression(f"{{t}} {operator} {{g}}", t=tensor, g=bare)
+    return Predicate(joined, condition.negated)
+
+
+def _appended(branch: Sequence[cst.CSTNode]) -> dict[str, cst.BaseExpression]:
+    """Return what a branch appends to lists that it does not make, by the name of the list."""
+    found = {}
+    for line in branch:
+        match line:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Expr(
+                        cst.Call(
+                            func=cst.Attribute(cst.Name(name), cst.Name("append")),
+                            args=[cst.Arg(value=value)],
+                        )
+                    )
+                ]
+            ):
+                found[name] = value
+    return {name: value for name, value in found.items() if name not in names_bound(*branch)}
 
 
 def _edits_of_use(

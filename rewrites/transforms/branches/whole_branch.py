@@ -39,6 +39,7 @@ from fullgraph.rewrites.transforms.branches.branches import (
 )
 from fullgraph.rewrites.transforms.branches.output import keep_output
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate_of
+from fullgraph.rewrites.transforms.branches.selected_list import join_guard
 from fullgraph.rewrites.transforms.branches.shared_calls import share_calls
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
@@ -117,6 +118,8 @@ def edits_for_branch(
             made = early.select_return(writer, node, condition)
             return _put_ahead(node, ahead, made) if ahead else made
         return writer.early(node, condition)
+    if isinstance(writer, WhereWriter):
+        condition = join_guard(writer.site, found, condition, writer.assumes)
     lines = writer.branch(found, condition)
     block = replacement_of_if(found, [*ahead, *lines], writer.site.document.parent(node))
     return {node: block, **{one: cst.RemoveFromParent() for one in found.rest}}
@@ -133,7 +136,10 @@ def _edits_for_guarded_skip(
     outer = found.node
     if condition.guard is not None:
         raise NotApplicable("its test mixes several tests of Python with several of tensors")
-    lines = writer.branch(found, replace(condition, guard=outer.test))
+    guarded = replace(condition, guard=outer.test)
+    if join_guard(writer.site, found, guarded, {}) is not guarded:
+        raise NotApplicable("its outer test decides too on which elements count")
+    lines = writer.branch(found, guarded)
     made = lines[-1] if lines else None
     if len(lines) != 1 or not isinstance(made, cst.If) or made.test is not outer.test:
         raise NotApplicable("more than the guarded block would change")

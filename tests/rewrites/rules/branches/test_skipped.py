@@ -399,3 +399,68 @@ def test_eager_code_skips_the_work_of_an_early_return(body, fixed):
     outcome = rewritten(source + lines, X)
     assert outcome.source == source + textwrap.indent(fixed + "\n", " " * 8)
     outcome.check((-X,), zero_is_none=True)
+
+
+GUARDED_LIST = """import torch
+
+
+class Model(torch.nn.Module):
+    classes = "present"
+    limit = 1
+
+    def forward(self, x):
+        losses = []
+        for row in x.view(2, 2):
+            high = row.clamp(min=0)
+            {}
+                losses.append((row * high).sum())
+        return torch.stack(losses).mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "condition", "computed"),
+    [
+        (
+            'if self.classes == "present" and high.sum() == 0:\n                continue\n'
+            "            if True:",
+            '(high.sum() == 0) & (self.classes == "present")',
+            "",
+        ),
+        (
+            "if not (self.limit and high.sum() == 0):",
+            "(high.sum() == 0) & bool(self.limit)",
+            "",
+        ),
+        (
+            "if not self.limit or row.sum() > 0:",
+            "(row.sum() > 0) | (not self.limit)",
+            "`row.sum() > 0` can be computed whatever `not self.limit` is",
+        ),
+    ],
+)
+def test_a_test_of_python_beside_one_of_a_tensor_decides_which_elements_count(
+    test, condition, computed
+):
+    source = GUARDED_LIST.format(test).replace("            if True:\n    ", "")
+    x = torch.tensor([1.0, 2.0, -3.0, -1.0], requires_grad=True)
+    outcome = rewritten(source, x)
+    assert f"            condition = {condition}\n" in outcome.source
+    assert outcome.source.count("append(") == 2
+    assert any(computed == one for one in outcome.assumes) or not computed
+    outcome.check((_leaf(x.detach().abs()),))
+    settings = {'classes = "present"': 'classes = "all"', "limit = 1": "limit = 0"}
+    for old, new in settings.items():
+        models = [imported(one.replace(old, new)).Model() for one in (source, outcome.source)]
+        for y in (x, _leaf(x.detach().abs())):
+            first, second = (model(y) for model in models)
+            torch.testing.assert_close(first, second)
+            grads = [torch.autograd.grad(one, y)[0] for one in (first, second)]
+            torch.testing.assert_close(*grads)
+
+
+def test_a_test_of_python_may_guard_the_one_of_a_tensor():
+    source = GUARDED_LIST.format("if row is None or row.sum() > 0:")
+    text, _, reasons = offered(source, "row.sum() > 0", "data-dependent branch", X, rule="FG301")
+    assert not text
+    assert "`row is None` may decide whether `row.sum() > 0` can be computed" in reasons
