@@ -67,6 +67,7 @@ from fullgraph.rewrites.source import (
 
 _SAME = ("tolist", "cpu", "numpy", "detach")
 """Methods that keep the numbers of a tensor."""
+_CONTINUE = m.SimpleStatementLine([m.Continue()])
 _OPERATORS = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 _AUGMENTED = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
 
@@ -148,6 +149,8 @@ class _IndexedLoop:
         body = cst.ensure_type(self.loop.body, cst.IndentedBlock)
         for target in self._targets(body):
             first = self.targets.setdefault(dotted_name(target.value), target)
+            if dotted_name(target.value) in names_read(self.tensor):
+                raise NotApplicable(f"`{self._code(target)}` changes what the loop goes over")
             if self.names[0] not in self._indices(target):
                 raise NotApplicable(f"`{self._code(target)}` is assigned in each iteration")
             if not first.deep_equals(target):
@@ -250,7 +253,7 @@ class _IndexedLoop:
                 sign = self._code(operator).removesuffix("=")
                 return build_expression(f"{{now}} {sign} {{value}}", now=now, value=value)
             case [cst.If(test=test, body=cst.IndentedBlock(body=then), orelse=orelse), *rest]:
-                if rest and (orelse is not None or not m.findall(body[0], m.Continue())):
+                if rest and (orelse is not None or not m.matches(then[-1], _CONTINUE)):
                     raise NotApplicable(f"`{self._code(body[0])}` is followed by more")
                 match orelse:
                     case cst.If():
@@ -329,7 +332,7 @@ class _IndexedLoop:
             raise NotApplicable(f"`{self._code(place.value)}` is not known to be a tensor")
         for one in place.slice:
             index = one.slice.value if isinstance(one.slice, cst.Index) else one.slice
-            if isinstance(index, cst.Slice):
+            if isinstance(index, cst.Slice | cst.Ellipsis):
                 fits = not self._depends(index)
             elif self._depends(index):
                 fits = isinstance(index, cst.Name)
@@ -343,8 +346,9 @@ class _IndexedLoop:
         return place
 
     def _indices(self, place: cst.Subscript) -> list[str]:
-        """Return the code of the indices of a place that are no slices."""
-        return [self._code(one) for one in place.slice if isinstance(one.slice, cst.Index)]
+        """Return the code of the indices of a place that are no slices and no `...`."""
+        plain = m.SubscriptElement(m.Index(~m.Ellipsis()))
+        return [self._code(one) for one in place.slice if m.matches(one, plain)]
 
     def _with_index(self, lines: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """Return the lines with tensors of indices in place of the loop's variables."""

@@ -23,8 +23,8 @@ PAIRS = [
         "x[i, index] < 0, x[i, index] * 1.3, x[i, index] / 1.3)",
     ),
     (
-        "# never\nfor k in ids[0].cpu().numpy():\n    x[:, k] = -float('inf')",
-        "# never\nx[:, ids[0]] = -float('inf')",
+        "# never\nfor k in ids[0].cpu().numpy():\n    x[..., k] = -float('inf')",
+        "# never\nx[..., ids[0]] = -float('inf')",
     ),
     (
         "counts = x[0]\nids = ids[1]\nfor k in ids.tolist():\n    counts[k] += 1",
@@ -71,6 +71,12 @@ def test_fixed():
         ("x = x[0]\nfor k in ids[0].tolist():\n    x[k] = k", "the number itself"),
         ("for k in ids[0].tolist():\n    x[0, k] = 1\n    x[1, k] = 2", "several places"),
         ("for k in ids[0].tolist():\n    x[0, k] = 1\n    y = k", None),
+        ("ids = ids[0]\nfor k in ids.tolist():\n    ids[k] = 1", "what the loop goes over"),
+        (
+            "for k in ids[0].tolist():\n    if k > 1:\n        if k == 2:\n            continue\n"
+            "        x[0, k] = 0\n    x[0, k] = 1",
+            "followed by more",
+        ),
         ("for k in ids[0].tolist():\n    x[0, k] = 1\nx = x * k", "read after the loop"),
         ("for k in ids[0].tolist():\n    x[0, k] = 1 if k else 2", "the number itself"),
         (
@@ -84,7 +90,7 @@ def test_fixed():
     ],
 )
 def test_left_alone(body, reason):
-    expression = "ids[0].tolist()"
+    expression = "ids.tolist()" if "in ids." in body else "ids[0].tolist()"
     source = _source(body)
     text, _, refusals = offered(source, expression, "scalar extraction", X, IDS, rule="FG200")
     assert not text
