@@ -24,6 +24,8 @@ from fullgraph.rewrites.analysis.finiteness import (
 )
 from fullgraph.rewrites.analysis.flags import follow_or_assume, skipping_flag
 from fullgraph.rewrites.analysis.flow import (
+    EXITS,
+    RAISES,
     always_exits,
     assignment_targets,
     binds_variable,
@@ -70,10 +72,12 @@ __all__ = [
     "COMPARED",
     "DYNAMIC_SHAPE",
     "ELEMENTWISE",
+    "EXITS",
     "IN_PLACE",
     "LAYERS_WITHOUT_PARAMETERS",
     "MAKERS",
     "PURE_CALLS",
+    "RAISES",
     "VIEWS",
     "Definitions",
     "Hazard",

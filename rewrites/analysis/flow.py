@@ -12,6 +12,15 @@ import libcst.matchers as m
 
 from fullgraph.rewrites.source import Document, FunctionNode, dotted_name
 
+EXITS = m.Call(
+    func=m.Name("exit")
+    | m.Name("quit")
+    | m.Attribute(m.Name("sys"), m.Name("exit"))
+    | m.Attribute(m.Name("os"), m.Name("_exit"))
+)
+"""Calls that end the program, as a `raise` does."""
+RAISES = m.Raise() | m.Assert() | m.Expr(EXITS)
+"""Statements that raise, or may."""
 _BLOCKS = cst.IndentedBlock | cst.SimpleStatementSuite | cst.Module
 _SCOPES = cst.FunctionDef | cst.Lambda | cst.ClassDef
 _COMPREHENSIONS = cst.ListComp | cst.SetComp | cst.DictComp | cst.GeneratorExp
@@ -190,6 +199,8 @@ def always_exits(node: cst.CSTNode) -> bool:
     match node:
         case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
             return True
+        case cst.Expr(value=call):
+            return m.matches(call, EXITS)
         case cst.SimpleStatementLine() | cst.IndentedBlock() | cst.SimpleStatementSuite():
             return bool(node.body) and always_exits(node.body[-1])
         case cst.If():

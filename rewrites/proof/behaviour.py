@@ -118,10 +118,11 @@ def record_behaviour(
                 outputs.append(encode(output, memory))
                 if backward:
                     _run_backward(subject, output)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raised = f"{type(error).__name__}: {error}"
             last = traceback.extract_tb(error.__traceback__)[-1]
-            crashed = not (last.line or "").lstrip().startswith(("raise", "assert"))
+            by_statement = (last.line or "").lstrip().startswith(("raise", "assert"))
+            crashed = not (by_statement or isinstance(error, SystemExit))
     return Behaviour(
         outputs,
         {name: encode(t.grad) for name, t in _named_leaves(subject, calls) if t.grad is not None},

@@ -41,6 +41,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
+    EXITS,
     Site,
     only_value,
 )
@@ -125,6 +126,8 @@ def _rewrite_guard(check: TensorCheck, statement: cst.If) -> Rewrite | Refusal |
             pass
         case cst.Raise(exc=cst.BaseExpression() as exception):
             pass
+        case cst.SimpleStatementLine([cst.Expr(value=exception)]) if m.matches(exception, EXITS):
+            pass
         case _:
             return Refusal("it does more than raise")
     rest = _lines_after(statement)
@@ -137,6 +140,7 @@ def _rewrite_guard(check: TensorCheck, statement: cst.If) -> Rewrite | Refusal |
     exception = _value_of(document, exception)
     arguments = exception.args if isinstance(exception, cst.Call) else ()
     kind = document.code(exception.func if isinstance(exception, cst.Call) else exception)
+    kind = "SystemExit" if m.matches(exception, EXITS) else kind
     said = arguments[0].value if arguments else None
     message = _constant_text(document, said) or kind
     new = cst.If(

@@ -1,7 +1,8 @@
 """A check that raises becomes an operator: same exception, same text, and no break.
 
 Whether an `assert` fails or an `if …: raise` raises depends on a tensor's values, so the graph
-breaks there. As an operator the check runs when its turn comes, in the compiled program too.
+breaks there. As an operator the check runs when its turn comes, in the compiled program too. A call
+of `sys.exit`, `exit` or `quit` counts as a `raise`.
 
 Before:
 

@@ -29,7 +29,7 @@ Always unsafe, and accepted only where the proof took both branches and found eq
 where fewer graph breaks are left, because compiled code computes more. Where the code that compiled
 code always runs draws random numbers, those that follow are others.
 
-Refuses: conditions of a loop or a comprehension, and branches that raise.
+Refuses: conditions of a loop or a comprehension, and branches that raise or end the program.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import RAISES, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.branches.operands import ConditionOperand, find_operand
@@ -77,7 +77,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     dropped = node.body if not wanted else getattr(node, "orelse", None)
     kept = node.body if wanted else getattr(node, "orelse", None)
     for block in filter(None, (dropped, kept)):
-        if m.findall(block, m.Raise() | m.Assert()):
+        if m.findall(block, RAISES):
             return Refusal("a branch raises")
     value = wanted
     for operator in found.path:

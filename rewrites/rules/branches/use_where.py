@@ -56,7 +56,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site, infer
+from fullgraph.rewrites.analysis import RAISES, Site, infer
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_conditional
@@ -92,7 +92,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _refuse_finite_guard(site: Site, refusal: Refusal) -> Refusal:
     """Return `refusal`, or what to do instead of a test that keeps NaN away from the gradient."""
     found = find_conditional(site)
-    if found is None or m.findall(found, m.Raise()):
+    if found is None or m.findall(found, RAISES):
         return refusal
     tensor = tested_for_finiteness(site, found.test)
     seen = infer(site, tensor) if tensor is not None else None

@@ -66,6 +66,15 @@ def test_an_exception_of_the_new_code_is_told():
     assert "it raises NameError: name 'y' is not defined" in found.reason
 
 
+def test_the_end_of_the_program_is_an_outcome_as_an_exception_is():
+    before = "    if x.sum() > 9:\n        raise SystemExit(2)\n    return x * 2"
+    calls = (X * 9, (X.clone(),))
+    found = proof(before, before.replace("x * 2", "x + x"), calls)
+    assert found.state is ProofState.PROVED, found
+    found = proof(before, before.replace("(2)", "(3)"), calls)
+    assert found.state is ProofState.FAILED and "SystemExit: 3" in found.reason
+
+
 def test_a_side_that_no_input_takes_is_told():
     module = imported(
         f"{HEAD}\n\ndef f(x):\n    if x.shape[0] > 3:\n        return x\n    return -x\n"

@@ -342,3 +342,17 @@ def _raised(function):
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
+
+
+@pytest.mark.parametrize("ends", ["sys.exit(3)", "exit(3)", "quit(3)"])
+def test_a_check_may_end_the_program(ends):
+    body = f"    if not x.sum().isfinite():\n        print('stop:', x.max())\n        {ends}\n"
+    source = f"import sys\n\n{HEAD}def f(x):\n    y = x * 2\n{body}    return y\n"
+    outcome = rewritten(source, torch.ones(2))
+    assert outcome.rules == ["FG101"] and outcome.applicability == [Applicability.SAFE]
+    outcome.check(exact=True)
+    new = imported(outcome.source).f
+    for f in (new, torch.compile(new, fullgraph=True)):
+        with pytest.raises(SystemExit) as ended:
+            f(NAN)
+        assert ended.value.code == 3
