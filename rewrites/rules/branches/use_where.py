@@ -39,6 +39,7 @@ a branch compute once what the other one computes of `a` and of `b`, the other o
 Where the branch that is not taken could give inf or NaN, or an infinite gradient, a second
 `torch.where` gives it a harmless operand: else its gradient would be zero times infinity, NaN.
 Under `if mask.any():` a loss of what the mask selects gets `mask | ~mask.any()`, never empty.
+An update through that mask alone, `x[:, mask] *= 2`, needs no selection.
 
 Unsafe where it is not known that both values have the same dtype and shape, where a number
 becomes a tensor, and where something that only one branch uses gets a gradient of zero, and got

@@ -9,6 +9,7 @@ import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     Site,
+    find_definitions,
     infer,
     may_change,
     names_bound,
@@ -42,7 +43,7 @@ def mask_of_any(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None
     """
     match condition:
         case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]):
-            return mask.with_changes(lpar=(), rpar=())
+            return _without_parentheses(mask)
         case cst.Comparison(left=count, comparisons=[one]) if is_positive_test(one):
             return counted_mask(site, count)
     return None
@@ -106,7 +107,7 @@ def counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | 
             read = names_read(mask)
             changed = read & {*names_bound(*between)} or may_change(site, read, between)
             if seen is not None and seen.dtypes == {"bool"} and not changed:
-                return mask.with_changes(lpar=(), rpar=())
+                return _without_parentheses(mask)
     return None
 
 
@@ -140,9 +141,28 @@ def value_of_name(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     return value
 
 
+def has_same_value(site: Site, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Return whether expressions have the same source, and their names only one value in it."""
+    bare = [_without_parentheses(part) for part in (one, other)]
+    known, function = find_definitions(site.document, one), site.document.function(one)
+    if known is None or function is None or not bare[0].deep_equals(bare[1]):
+        return False
+    attributes = {name for name in names_bound(function.body) if "." in name}
+    if names_read(one) & {*names_mutated(function.body), *attributes}:
+        return False
+    names = [[node for node in walk(part) if isinstance(node, cst.Name)] for part in (one, other)]
+    values = [[known.reaching.get(node, frozenset()) for node in part] for part in names]
+    return values[0] == values[1] and all(len(found) < 2 for found in values[0])
+
+
 def without_new_dims(mask: cst.BaseExpression) -> cst.BaseExpression:
     """Return `m` for `m[:, None]`: the mask without dimensions of size one that were added."""
     new = m.SubscriptElement(m.Index(m.Name("None") | m.Ellipsis()) | m.Slice(None, None))
     if isinstance(mask, cst.Subscript) and all(m.matches(part, new) for part in mask.slice):
         mask = mask.value
-    return mask.with_changes(lpar=(), rpar=())
+    return _without_parentheses(mask)
+
+
+def _without_parentheses(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return a node without parentheses; the node itself if it has none."""
+    return node.with_changes(lpar=(), rpar=()) if node.lpar else node

@@ -12,14 +12,13 @@ from fullgraph.rewrites.analysis import (
     find_definitions,
     infer,
     may_change,
-    names_bound,
     names_read,
     operation_of,
-    walk,
     word_set,
 )
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
 from fullgraph.rewrites.transforms.branches.tested import (
+    has_same_value,
     is_positive_test,
     is_zero_test,
     value_of_name,
@@ -45,10 +44,9 @@ def is_match_implied(site: Site, mask: cst.BaseExpression, use: cst.CSTNode) -> 
     """
     function = site.document.function(use)
     bare = _without_comparison(mask)
-    read = names_read(bare)
-    if not isinstance(function, cst.FunctionDef) or may_change(site, read, [function.body]):
-        return False
-    if any("." in name for name in read & {*names_bound(function.body)}):
+    if not isinstance(function, cst.FunctionDef) or may_change(
+        site, names_read(bare), [function.body]
+    ):
         return False
     paths = [[*_conditions(site, use), *one] for one in _selections(site, use) or [[]]]
     return all(any(_implies(site, bare, *one) for one in path) for path in paths)
@@ -106,7 +104,7 @@ def _selections_of_name(site: Site, target: cst.Name, depth: int) -> list[list[_
 
 def _implies(site: Site, mask: cst.BaseExpression, test: cst.BaseExpression, when: bool) -> bool:
     """Return whether `mask` has an element other than zero where `test` is `when`."""
-    if when and _is_same(site, _without_comparison(test), mask):
+    if when and has_same_value(site, _without_comparison(test), mask):
         return True
     test = value_of_name(site, tensor_of(site, value_of_name(site, test)))
     match test:
@@ -142,14 +140,3 @@ def _without_comparison(mask: cst.BaseExpression) -> cst.BaseExpression:
         ):
             return tensor
     return mask
-
-
-def _is_same(site: Site, tested: cst.BaseExpression, mask: cst.BaseExpression) -> bool:
-    """Return whether two expressions have the same source, and their names the same one value."""
-    known = find_definitions(site.document, site.node)
-    bare = [one.with_changes(lpar=(), rpar=()) for one in (tested, mask)]
-    if known is None or not bare[0].deep_equals(bare[1]):
-        return False
-    names = [[one for one in walk(part) if isinstance(one, cst.Name)] for part in (tested, mask)]
-    values = [[known.reaching.get(one, frozenset()) for one in part] for part in names]
-    return values[0] == values[1] and all(len(one) < 2 for one in values[0])

@@ -3,9 +3,10 @@ import textwrap
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten, rewritten_together
+from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 
 pytestmark = pytest.mark.compiles
 
@@ -236,6 +237,37 @@ def test_an_assignment_to_an_empty_selection_needs_no_condition():
     outcome = rewritten(_function(body), _leaf(X))
     assert outcome.source == _function("y = x * 2\nm = x > 0.5\ny[m] = 0\nreturn y")
     outcome.check((_leaf(-X),))
+
+
+@pytest.mark.parametrize("test", ["m.any()", "m.sum() > 0"])
+def test_updates_of_selected_columns_need_no_condition(test):
+    branch = "_, low = torch.min(x[:, m], dim=0)\ny[:, m] *= 0.5\ny[low, m] = 1.0"
+    head = "y = x * 2\nm = (x > 0.5).sum(0) > 1\n"
+    inner = branch.replace("\n", "\n    ")
+    x = _leaf(torch.stack([X, X.flip(0), X - 1]))
+    text, *_ = offered(
+        _function(f"{head}if {test}:\n    {inner}\nreturn y"),
+        test,
+        "data-dependent branch",
+        x,
+        rule="FG301",
+    )
+    assert text == _function(f"{head}{branch}\nreturn y")
+    compiled = torch.compile(imported(text).f, fullgraph=True, backend="eager")
+    for value in (x, _leaf(x.detach() * 0)):
+        old = imported(_function(f"{head}if {test}:\n    {inner}\nreturn y")).f(value)
+        new = compiled(value)
+        assert_close(new, old)
+        assert_close(*(torch.autograd.grad(one.sum(), value)[0] for one in (new, old)))
+
+
+@pytest.mark.parametrize(
+    "branch", ["m = ~m\n    y[m] = 0", "m[0] = True\n    y[m] = 0", "y[x < 0] = 0"]
+)
+def test_an_assignment_through_another_mask_needs_the_condition(branch):
+    body = f"y = x * 2\nm = x > 0.5\nif m.any():\n    {branch}\nreturn y"
+    text, *_ = offered(_function(body), "m.any()", "data-dependent branch", X, rule="FG301")
+    assert re.search(r"y\[.*\] = torch.where\((condition|m.any\(\)), 0, y", text), text
 
 
 def test_a_fill_of_an_empty_selection_needs_no_condition():
