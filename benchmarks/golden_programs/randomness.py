@@ -1,10 +1,11 @@
 # ruff: noqa
-"""Random numbers of Python and NumPy, and the clock: FG701 to FG703 and FG711."""
+"""Random numbers of Python and NumPy, and the clock: FG701 to FG704 and FG711."""
 
 import random
 import time
 
 import numpy as np
+import torch
 from torch import nn
 
 from benchmarks.golden_programs import inputs
@@ -44,6 +45,16 @@ class MaskedPatches(nn.Module):
         return x[kept] * 2
 
 
+class Cutoff(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.levels = 4
+
+    def forward(self, x):
+        cutoff = torch.empty(len(x), 1, dtype=torch.int64).random_(1, self.levels)
+        return x.clamp(max=cutoff)
+
+
 class Timed(nn.Module):
     def __init__(self):
         super().__init__()
@@ -58,5 +69,6 @@ PROGRAMS = (
     Program("FG701", DropPath, inputs.pair),
     Program("FG702", Mixup, inputs.matrix),
     Program("FG703", MaskedPatches, inputs.matrix),
+    Program("FG704", Cutoff, inputs.matrix),
     Program("FG711", Timed, inputs.matrix),
 )
