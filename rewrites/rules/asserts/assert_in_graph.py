@@ -20,7 +20,9 @@ After:
     elif missing:
         raise ValueError(f"{missing} NaN in {h}")
 
-The check may be an `elif`. What its own `elif` or `else` does follows it.
+The check may be an `elif`. What its own `elif` or `else` does follows it. A check inside a branch
+that a tensor decides goes above it: `if a: if b: y = 1 else: raise …` begins with the check that
+`a and not b` is false.
 
 Always unsafe: eager code raises as before, the compiled program raises RuntimeError with what is
 constant in the message; on a GPU it does so later, and the device cannot be used any more. FG101
@@ -36,6 +38,7 @@ from __future__ import annotations
 import ast
 import re
 import string
+from dataclasses import replace
 
 import libcst as cst
 import libcst.matchers as m
@@ -57,9 +60,11 @@ from fullgraph.rewrites.source import (
 )
 from fullgraph.rewrites.transforms.eager_only import choose_when_compiling, compiling_condition
 from fullgraph.rewrites.transforms.outline import (
+    LiftedCheck,
     TensorCheck,
     find_tensor_check,
     is_exception_caught,
+    lift_check,
     replace_in_chain,
     tensor_condition,
 )
@@ -80,6 +85,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     The check is the site's statement: an `assert`, or an `if` that only raises. The result is a
     refusal if the check cannot be traced, and None if it needs no edit or there is no check.
     """
+    if (lifted := lift_check(site)) is not None:
+        made = _rewrite_guard(TensorCheck(site, lifted.guard), lifted.guard, lifted)
+        return replace(made, tests=lifted.tests) if isinstance(made, Rewrite) else made
     check = find_tensor_check(site)
     if check is None:
         return None
@@ -114,11 +122,13 @@ def _rewrite_assertion(
     return _assume_unused_exception({**edits, line: new}, kind, test, message)
 
 
-def _rewrite_guard(check: TensorCheck, statement: cst.If) -> Rewrite | Refusal | None:
+def _rewrite_guard(
+    check: TensorCheck, statement: cst.If, lifted: LiftedCheck | None = None
+) -> Rewrite | Refusal | None:
     """Return the edit of an `if` that only raises, such as `if x.any(): raise ValueError`.
 
     The edit adds a check in the graph. The result is a refusal if the `if` does more, or its
-    condition is not known to be a tensor. It is never None.
+    condition is not known to be a tensor. It is never None. The check may be `lifted`.
     """
     *before, last = statement.body.body
     match last:
@@ -149,7 +159,11 @@ def _rewrite_guard(check: TensorCheck, statement: cst.If) -> Rewrite | Refusal |
         statement.with_changes(leading_lines=(), orelse=None),
         leading_lines=statement.leading_lines,
     )
-    edits = {**check.edits, statement: replace_in_chain(document, statement, [new, *rest])}
+    edits: dict[cst.CSTNode, Replacement] = {**check.edits}
+    if lifted is None:
+        edits[statement] = replace_in_chain(document, statement, [new, *rest])
+    else:
+        edits[lifted.outer] = cst.FlattenSentinel([new, *filter(None, [lifted.left])])
     is_whole = said is not None and message == _text_of(document, said)
     return _assume_unused_exception(edits, kind, statement.test, message, is_whole=is_whole)
 

@@ -6,6 +6,7 @@ from fullgraph.rewrites.transforms.outline.differences import (
     uses_function_transforms,
 )
 from fullgraph.rewrites.transforms.outline.free_variables import find_class_scope, is_mangled
+from fullgraph.rewrites.transforms.outline.lifted_check import LiftedCheck, lift_check
 from fullgraph.rewrites.transforms.outline.operator import (
     KEPT_IN_ORDER,
     KEPT_ONCE,
@@ -44,6 +45,7 @@ from fullgraph.rewrites.transforms.outline.tensor_check import (
 __all__ = [
     "KEPT_IN_ORDER",
     "KEPT_ONCE",
+    "LiftedCheck",
     "OperatorKind",
     "Statement",
     "TensorCheck",
@@ -59,6 +61,7 @@ __all__ = [
     "is_exception_caught",
     "is_mangled",
     "is_output_statement",
+    "lift_check",
     "may_be_silent",
     "observation_of",
     "only_definition",

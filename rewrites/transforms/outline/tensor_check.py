@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import Site, assigned_value, find_definitions, walk
+from fullgraph.rewrites.analysis import Site, assigned_value, find_definitions, infer, walk
 from fullgraph.rewrites.source import build_expression, dotted_name
 from fullgraph.rewrites.transforms.outline.operator import chain_of
 from fullgraph.rewrites.transforms.outline.output_calls import is_check_statement
@@ -195,7 +195,7 @@ def _tensor_of_condition(
     if isinstance(test, cst.Name) and test.value in check.numbers:
         seen = site.observed(check.numbers[test.value].tensor)
         return test, seen is not None and seen.dtypes == {"bool"}
-    seen = site.observed(test)
+    seen = infer(site, test)
     if seen is not None and seen.is_tensor:
         return (test, seen.dtypes == {"bool"}) if seen.dims == {0} else None
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:

@@ -232,3 +232,58 @@ def test_what_is_constant_in_the_message_is_kept(raise_line, raised, text):
     assert str(raised_error.value) == text
     clause = "no caller needs the ArithmeticError: compiled, a check that fails raises RuntimeError"
     assert rewrite.assumes[0].startswith(f"{clause} with the text ")
+
+
+NESTED = """import torch
+
+
+def f(x):
+    # signs
+    if (x < 0).any():
+        if (x <= 0).all():
+            sign = -1.0
+        else:
+            raise ValueError("both signs")
+    else:
+        sign = 1.0
+    return x * sign
+"""
+
+
+def test_a_check_inside_a_branch_goes_above_it():
+    outcome = rewritten(NESTED, torch.tensor([-1.0, 0.0]))
+    assert outcome.rules == ["FG102", "FG301"]
+    assert outcome.source == (
+        "import torch\n\n\ndef f(x):\n    # signs\n    if torch.compiler.is_compiling():\n"
+        '        assert ~(x < 0).any() | (x <= 0).all(), "both signs"\n'
+        "    elif (x < 0).any() and not (x <= 0).all():\n"
+        '        raise ValueError("both signs")\n'
+        "    sign = torch.where((x < 0).any(), -1.0, 1.0)\n    return x * sign\n"
+    )
+    outcome.check((torch.tensor([1.0, 2.0]),))
+    with pytest.raises(ValueError, match="both signs"):
+        imported(outcome.source).f(torch.tensor([-1.0, 1.0]))
+    with pytest.raises(RuntimeError, match="both signs"):
+        torch.compile(imported(outcome.source).f, backend="eager")(torch.tensor([-1.0, 1.0]))
+
+
+def test_a_check_that_is_all_of_a_branch():
+    alone = '    if x.sum() > 0:\n        if x[0] == 5:\n            raise ValueError("five")\n'
+    source = f"import torch\n\n\ndef f(x):\n{alone}    return x * 2\n"
+    text, _, _ = offered(source, "x[0] == 5", "data-dependent branch", X, rule="FG102")
+    assert 'assert ~((x.sum() > 0) & (x[0] == 5)), "five"\n    elif x.sum() > 0 and x[0]' in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        if (x <= 0)", "        x = x + 1\n        if (x <= 0)"),
+        ("if (x < 0).any():\n", "if len(x) > 1:\n"),
+    ],
+)
+def test_a_check_that_stays_inside_its_branch(old, new):
+    source = NESTED.replace(old, new)
+    text, _, _ = offered(
+        source, "(x <= 0).all()", "data-dependent branch", torch.ones(3), rule="FG102"
+    )
+    assert not text
