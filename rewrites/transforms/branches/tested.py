@@ -37,20 +37,20 @@ def tested_for_finiteness(site: Site, test: cst.CSTNode) -> cst.BaseExpression |
 
 
 def mask_of_any(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the mask `m` of a condition that holds where `m` is true anywhere; None for others.
+    """Return the boolean mask `m` of a condition that holds where `m` is true anywhere, or None.
 
     That is `m.any()`, `m.sum() > 0`, and `n > 0` after `n = m.sum()` or `n = m.sum().item()`.
     """
     match condition:
         case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("any")), args=[]):
-            return _without_parentheses(mask)
+            return _without_parentheses(mask) if _is_bool(site, mask) else None
         case cst.Comparison(left=count, comparisons=[one]) if is_positive_test(one):
             return counted_mask(site, count)
     return None
 
 
 def mask_of_none(site: Site, condition: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the mask `m` of a condition that holds where `m` is true nowhere; None for others.
+    """Return the boolean mask `m` of a condition that holds where `m` is true nowhere, or None.
 
     That is `~m.any()`, `m.sum() == 0`, and `n == 0` after `n = m.sum()` or `n = m.sum().item()`.
     """
@@ -103,10 +103,9 @@ def counted_mask(site: Site, count: cst.BaseExpression) -> cst.BaseExpression | 
         count, between = value, block.body[places[0] + 1 : places[1]]
     match tensor_of(site, count):
         case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
-            seen = infer(site, mask)
             read = names_read(mask)
             changed = read & {*names_bound(*between)} or may_change(site, read, between)
-            if seen is not None and seen.dtypes == {"bool"} and not changed:
+            if _is_bool(site, mask) and not changed:
                 return _without_parentheses(mask)
     return None
 
@@ -115,10 +114,14 @@ def is_count(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether a value counts true elements: `n` after `n = (x > 0).float().sum()`."""
     match tensor_of(site, value_of_name(site, node)):
         case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name("sum")), args=[]):
-            seen = infer(site, mask)
-            is_bool = seen is not None and seen.dtypes == {"bool"}
-            return is_bool or _is_converted_comparison(site, mask)
+            return _is_bool(site, mask) or _is_converted_comparison(site, mask)
     return False
+
+
+def _is_bool(site: Site, tensor: cst.BaseExpression) -> bool:
+    """Return whether a tensor is known to have the dtype bool."""
+    seen = infer(site, tensor)
+    return seen is not None and seen.dtypes == {"bool"}
 
 
 def _is_converted_comparison(site: Site, node: cst.BaseExpression) -> bool:

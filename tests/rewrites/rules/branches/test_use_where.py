@@ -261,6 +261,15 @@ def test_updates_of_selected_columns_need_no_condition(test):
         assert_close(*(torch.autograd.grad(one.sum(), value)[0] for one in (new, old)))
 
 
+def test_an_update_at_indices_that_are_no_mask_needs_the_condition():
+    source = _function("y = x * 2\nif ids.any():\n    y[ids] *= 2\nreturn y", "x", "ids")
+    ids = torch.tensor([1, 3])
+    text, *_ = offered(source, "ids.any()", "data-dependent branch", X, ids, rule="FG301")
+    assert "y[ids] *= torch.where(ids.any(), 2, 1)\n" in text
+    for value in (ids, ids * 0):
+        assert_close(imported(text).f(X, value), imported(source).f(X, value))
+
+
 @pytest.mark.parametrize(
     "branch", ["m = ~m\n    y[m] = 0", "m[0] = True\n    y[m] = 0", "y[x < 0] = 0"]
 )
