@@ -16,9 +16,9 @@ After:
 `torch.empty_like(x).random_(5)` becomes `torch.randint_like(x, 5)`. Where the tensor was made
 without a dtype, the numbers are of `torch.get_default_dtype()` as before.
 
-Refuses: `random_` without an upper bound or with a generator; tensors that were not made by `empty`
-or `zeros` in the same expression, or with other options than `dtype` and `device`; sizes of which
-it is not known whether they are a number or a shape.
+Refuses: `random_` with other arguments than one or two bounds in order; tensors that were not made
+by `empty` or `zeros` in the same expression, or with other options than `dtype` and `device`; sizes
+of which it is not known whether they are a number or a shape.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fullgraph.rewrites.analysis import Site, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression, dotted_name
 
-_WHY = "`torch.randint` draws the same numbers into a new tensor, and the graph goes on."
+_WHY = "`torch.randint` draws the same numbers into a new tensor, in the graph."
 _DRAW = m.Call(func=m.Attribute(value=m.Call(), attr=m.Name("random_")))
 _NEW = ("new_empty", "new_zeros")
 _OWN = ("dtype", "device")
@@ -45,14 +45,15 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     made = cst.ensure_type(cst.ensure_type(draw.func, cst.Attribute).value, cst.Call)
     bounds = [one.value for one in draw.args if one.keyword is None and not one.star]
-    if len(bounds) != len(draw.args) or len(bounds) not in (1, 2):
-        return Refusal("`random_` has no upper bound, or a generator")
+    is_open = any(m.matches(one, m.Name("None")) for one in bounds)
+    if len(bounds) != len(draw.args) or len(bounds) not in (1, 2) or is_open:
+        return Refusal("`random_` has other arguments than one or two bounds in order")
     options = {one.keyword.value: one.value for one in made.args if one.keyword is not None}
     sizes = [one for one in made.args if one.keyword is None]
     name, torch = site.document.qualified_name(made.func), site.document.torch
     owner = made.func.value if isinstance(made.func, cst.Attribute) else made
     parts = bounds
-    if options.keys() - {"dtype", "device"}:
+    if options.keys() - {*_OWN} or any(one.star == "**" for one in made.args):
         return Refusal("the tensor has more options than a dtype and a device")
     if name in ("torch.empty_like", "torch.zeros_like") and len(sizes) == 1:
         function, parts = "randint_like", [sizes[0].value, *bounds]
@@ -75,7 +76,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         build_expression(f"{torch}.{function}({', '.join(texts)})", **options), cst.Call
     )
     args = [*(cst.Arg(one) for one in parts), *new.args]
-    return Rewrite({draw: new.with_changes(args=args)}, _WHY)
+    return Rewrite({draw: new.with_changes(args=args)}, _WHY, imports=("torch",))
 
 
 def _shape_of(site: Site, sizes: list[cst.Arg]) -> cst.BaseExpression | None:

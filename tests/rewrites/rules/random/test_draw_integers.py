@@ -16,6 +16,9 @@ X = torch.arange(6.0).view(2, 3)
     [
         "torch.empty(3).random_()",
         "torch.empty(3).random_(1, 5, generator=None)",
+        "torch.empty(3).random_(to=5)",
+        "torch.empty(3).random_(5, None)",
+        "torch.empty(3, **{}).random_(5)",
         "torch.empty(3, requires_grad=False).random_(1, 5)",
         "torch.ones(3).random_(1, 5)",
         "x.clone().random_(1, 5)",
@@ -62,3 +65,9 @@ def test_the_same_numbers_are_drawn_in_the_graph(draw, fixed):
         results.append(f(X))
     assert_close(results[1], results[0], rtol=0, atol=0)
     assert_close(results[2], results[0], rtol=0, atol=0)
+
+
+def test_torch_is_imported():
+    source = "from torch import nn\n\n\ndef f(x):\n    return x + x.new_empty(3).random_(5)\n"
+    new, _, _ = offered(source, "x.new_empty(3).random_(5)", "tensor mutation", X, rule="FG704")
+    assert "import torch\n" in new and imported(new).f(X).shape == X.shape
