@@ -29,8 +29,8 @@ constant in the message; on a GPU it does so later, and the device cannot be use
 keeps the exception.
 
 Refuses: checks inside a `try` that handles the exception, tests of which a part is not known to be
-a tensor without dimensions, or a number that was made of one for the check alone, and an `if` whose
-branch does more than raise.
+a tensor without dimensions, or a number that was made of one for the check alone, an `if` whose
+branch does more than raise or raises what it handles, and an `else` on one line.
 """
 
 from __future__ import annotations
@@ -85,15 +85,16 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     The check is the site's statement: an `assert`, or an `if` that only raises. The result is a
     refusal if the check cannot be traced, and None if it needs no edit or there is no check.
     """
-    if (lifted := lift_check(site)) is not None:
-        made = _rewrite_guard(TensorCheck(site, lifted.guard), lifted.guard, lifted)
-        return replace(made, tests=lifted.tests) if isinstance(made, Rewrite) else made
-    check = find_tensor_check(site)
+    lifted = lift_check(site)
+    check = find_tensor_check(site) if lifted is None else TensorCheck(site, lifted.guard)
     if check is None:
         return None
     statement = check.statement
-    if is_exception_caught(site.document, statement):
+    if is_exception_caught(site.document, statement if lifted is None else lifted.outer):
         return Refusal("what it raises is handled by a `try` that would be compiled with it")
+    if lifted is not None:
+        made = _rewrite_guard(check, lifted.guard, lifted)
+        return replace(made, tests=lifted.tests) if isinstance(made, Rewrite) else made
     if isinstance(statement, cst.If):
         return _rewrite_guard(check, statement)
     line = cst.ensure_type(statement, cst.SimpleStatementLine)
@@ -138,10 +139,14 @@ def _rewrite_guard(
             pass
         case cst.SimpleStatementLine([cst.Expr(value=exception)]) if m.matches(exception, EXITS):
             pass
+        case cst.SimpleStatementLine([cst.Raise()]) | cst.Raise():
+            return Refusal("it raises what it handles")
         case _:
             return Refusal("it does more than raise")
     rest = _lines_after(statement)
-    if rest is None or not all(m.matches(one, _ASSIGNMENT) for one in before):
+    if rest is None:
+        return Refusal("its `else` is on one line")
+    if not all(m.matches(one, _ASSIGNMENT) for one in before):
         return Refusal("it does more than raise")
     holds = tensor_condition(check, statement.test, negated=True)
     if holds is None:
@@ -163,7 +168,7 @@ def _rewrite_guard(
     if lifted is None:
         edits[statement] = replace_in_chain(document, statement, [new, *rest])
     else:
-        edits[lifted.outer] = cst.FlattenSentinel([new, *filter(None, [lifted.left])])
+        edits[lifted.outer] = cst.FlattenSentinel([new, *filter(None, [lifted.remaining])])
     is_whole = said is not None and message == _text_of(document, said)
     return _assume_unused_exception(edits, kind, statement.test, message, is_whole=is_whole)
 

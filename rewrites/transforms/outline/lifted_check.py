@@ -20,7 +20,7 @@ class LiftedCheck:
     """The check: new code from nodes of the document."""
     outer: cst.If
     """The outermost `if` around the check in the document."""
-    left: cst.If | None
+    remaining: cst.If | None
     """The same without the check; None if it did nothing else."""
     tests: tuple[cst.BaseExpression, ...]
     """The conditions in the document that decide on the check."""
@@ -46,7 +46,9 @@ def _first_ifs(statement: cst.CSTNode) -> Iterator[cst.If]:
 def _lift(site: Site, inner: cst.If) -> LiftedCheck | None:
     """Return the check `inner` above the branches around it; None if it is none or has none."""
     document = site.document
-    if isinstance(inner.orelse, cst.If):
+    blocks = [one for one in (inner.body, getattr(inner.orelse, "body", None)) if one is not None]
+    indented = [one for one in blocks if isinstance(one, cst.IndentedBlock)]
+    if isinstance(inner.orelse, cst.If) or indented != blocks:
         return None
     then, other = _lines(inner.body), _lines(inner.orelse.body if inner.orelse else None)
     if _raises(then):
@@ -64,12 +66,17 @@ def _lift(site: Site, inner: cst.If) -> LiftedCheck | None:
     placed = isinstance(document.parent(outer), cst.IndentedBlock)
     if outer is inner or not placed or side_effect_of(site, test) or not (kept or alone):
         return None
-    left = None
+    remaining = None
     if kept:
-        left = replace_nodes(outer, {inner: cst.FlattenSentinel(kept)})
-        left = left.with_changes(leading_lines=())
-    guard = cst.If(test, cst.IndentedBlock(raised), leading_lines=leading_lines(outer))
-    return LiftedCheck(guard, outer, left, tuple(tests))
+        remaining = replace_nodes(outer, {inner: cst.FlattenSentinel(kept)})
+        remaining = remaining.with_changes(leading_lines=())
+    inside = [line for one in (inner, inner.orelse) if one for line in leading_lines(one)]
+    beside = [one.header for one in indented if one.header.comment]
+    above = [line for line in inside if line.comment]
+    above += [cst.EmptyLine(comment=one.comment) for one in beside[1:]]
+    block = cst.IndentedBlock(raised, header=[*beside, cst.TrailingWhitespace()][0])
+    guard = cst.If(test, block, leading_lines=[*leading_lines(outer), *above])
+    return LiftedCheck(guard, outer, remaining, tuple(tests))
 
 
 def _lines(block: cst.BaseSuite | None) -> list[cst.BaseStatement]:

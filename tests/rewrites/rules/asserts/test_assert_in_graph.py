@@ -287,3 +287,65 @@ def test_a_check_that_stays_inside_its_branch(old, new):
         source, "(x <= 0).all()", "data-dependent branch", torch.ones(3), rule="FG102"
     )
     assert not text
+
+
+def test_comments_move_with_a_check():
+    source = NESTED.replace(
+        "        if (x <= 0).all():\n", "        # one sign\n        if (x <= 0).all():  # all\n"
+    ).replace("        else:\n            raise", "        else:  # mixed\n            raise")
+    outcome = rewritten(source, torch.tensor([-1.0, 0.0]))
+    above = "    # signs\n    # one sign\n    # mixed\n    if torch.compiler.is_compiling():\n"
+    assert above in outcome.source
+    assert "    elif (x < 0).any() and not (x <= 0).all():  # all\n" in outcome.source
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "if x[0] == 5: x = x + 1\n        else:\n            raise ValueError(x)\n",
+        "if x[0] != 5:\n            raise ValueError(x)\n        else: x = x + 1\n",
+    ],
+)
+def test_a_branch_on_one_line_is_not_lost(inner):
+    source = f"import torch\n\n\ndef f(x):\n    if x.sum() > 0:\n        {inner}    return x * 2\n"
+    test = "x[0] == 5" if "==" in inner else "x[0] != 5"
+    text, _, _ = offered(source, test, BRANCH, 5 * X, rule="FG102")
+    assert not text
+
+
+TRIED = """import torch
+
+
+def f(x):
+    try:
+        if (x < 0).any():
+            if (x <= 0).all():
+                y = x + 1
+            else:
+                raise ValueError("both signs")
+        else:
+            y = x
+    except ValueError:
+        y = x * 0
+    return y
+"""
+
+
+def test_a_check_inside_a_branch_whose_exception_is_handled():
+    text, _, refusals = offered(
+        TRIED, "(x <= 0).all()", BRANCH, torch.tensor([-1.0, 0.0]), rule="FG102"
+    )
+    assert not text and "handled by a `try`" in str(refusals)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise", "it raises what it handles"),
+        ("raise ValueError(n)\n        else: n = 5", "its `else` is on one line"),
+    ],
+)
+def test_the_reason_of_a_refusal(body, reason):
+    source = f"{HEAD}        if x.isnan().any():\n            {body}\n{END}"
+    text, _, refusals = offered(source, "x.isnan().any()", BRANCH, X, rule="FG102")
+    assert not text and refusals == [reason]
