@@ -25,6 +25,8 @@ _OUTPUT_GUARD = "FG113"
 _OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)")
 """New code that defines an operator or calls a private function."""
 _SUBGRAPH = re.compile(r"\b_?(cond|while_loop)\(")
+_UNROLLED = re.compile(r"\bfor .* in .*\.unbind\(\):")
+"""New code that loops over the elements of a tensor, each of which is a part of the graph."""
 
 
 @dataclass(frozen=True)
@@ -70,25 +72,26 @@ class Offer:
         """Return the sort key that puts first the edit that a person would choose for a cause.
 
         A shorter edit and one that skips output when compiled come first. Ordinary code comes
-        before new operators and private functions, straight code before subgraphs, an edit that is
-        right by its reason before one that needs a trial, and safe before unsafe.
+        before new operators and private functions, straight code before subgraphs and loops, an
+        edit that is right by its reason before one that needs a trial, and safe before unsafe.
         """
         return (
             self.rule.code != _OUTPUT_GUARD and not self.is_shorter,
             bool(_OPERATOR.search(self._new_code)),
             bool(_SUBGRAPH.search(self._new_code)),
+            bool(_UNROLLED.search(self._new_code)),
             self.rewrite.needs_both_branches,
             self.rewrite.applicability is not Applicability.SAFE,
         )
 
     @property
     def is_plain(self) -> bool:
-        """Whether the new code has no operator of its own, private function or subgraph.
+        """Whether the new code has no operator of its own, private function, subgraph or loop.
 
         False too if there is a shorter edit.
         """
-        code = self._new_code
-        return not (self.rewrite.shorter or _OPERATOR.search(code) or _SUBGRAPH.search(code))
+        forms = (_OPERATOR, _SUBGRAPH, _UNROLLED)
+        return not (self.rewrite.shorter or any(one.search(self._new_code) for one in forms))
 
     @cached_property
     def _new_code(self) -> str:
