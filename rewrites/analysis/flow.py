@@ -12,15 +12,8 @@ import libcst.matchers as m
 
 from fullgraph.rewrites.source import Document, FunctionNode, dotted_name
 
-EXITS = m.Call(
-    func=m.Name("exit")
-    | m.Name("quit")
-    | m.Attribute(m.Name("sys"), m.Name("exit"))
-    | m.Attribute(m.Name("os"), m.Name("_exit"))
-)
-"""Calls that end the program, as a `raise` does."""
-RAISES = m.Raise() | m.Assert() | m.Expr(EXITS)
-"""Statements that raise, or may."""
+_EXITS = {"exit", "quit", "sys.exit"}
+"""Functions that raise SystemExit."""
 _BLOCKS = cst.IndentedBlock | cst.SimpleStatementSuite | cst.Module
 _SCOPES = cst.FunctionDef | cst.Lambda | cst.ClassDef
 _COMPREHENSIONS = cst.ListComp | cst.SetComp | cst.DictComp | cst.GeneratorExp
@@ -86,12 +79,31 @@ def assignment_targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     return ()
 
 
-def binds_variable(function: FunctionNode, name: str) -> bool:
-    """Return whether a function, or one inside it, binds `name`, other than by an import."""
-    nodes = [*walk(function)]
+def binds_variable(scope: FunctionNode | cst.Module, name: str) -> bool:
+    """Return whether a scope, or a function inside it, binds `name`, other than by an import."""
+    nodes = [*walk(scope)]
     parameters = [one.name.value for one in nodes if isinstance(one, cst.Param)]
     targets = [dotted_name(target) for one in nodes for target in assignment_targets(one)]
     return name in parameters or name in targets
+
+
+def ends_program(document: Document, node: cst.CSTNode) -> bool:
+    """Return whether a node is a call that raises SystemExit, such as `sys.exit(1)`.
+
+    Return False if the file itself defines or assigns that name.
+    """
+    if not isinstance(node, cst.Call) or document.qualified_name(node.func) not in _EXITS:
+        return False
+    name = dotted_name(node.func).partition(".")[0]
+    definitions = m.FunctionDef(m.Name(name)) | m.ClassDef(m.Name(name))
+    return not binds_variable(document.module, name) and not m.findall(document.module, definitions)
+
+
+def has_raise(document: Document, node: cst.CSTNode) -> bool:
+    """Return whether a node holds a `raise`, an `assert` or a call that ends the program."""
+    return any(
+        isinstance(o, cst.Raise | cst.Assert) or ends_program(document, o) for o in walk(node)
+    )
 
 
 def removable_line(document: Document, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
@@ -194,19 +206,20 @@ def names_surely_bound(node: cst.CSTNode) -> set[str]:
     return set()
 
 
-def always_exits(node: cst.CSTNode) -> bool:
+def always_exits(document: Document, node: cst.CSTNode) -> bool:
     """Return whether control never reaches the end of a node: it returns, raises, breaks, …"""
     match node:
         case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
             return True
         case cst.Expr(value=call):
-            return m.matches(call, EXITS)
+            return ends_program(document, call)
         case cst.SimpleStatementLine() | cst.IndentedBlock() | cst.SimpleStatementSuite():
-            return bool(node.body) and always_exits(node.body[-1])
+            return bool(node.body) and always_exits(document, node.body[-1])
         case cst.If():
-            return node.orelse is not None and always_exits(node.body) and always_exits(node.orelse)
+            blocks = (node.body, node.orelse)
+            return all(one is not None and always_exits(document, one) for one in blocks)
         case cst.Else():
-            return always_exits(node.body)
+            return always_exits(document, node.body)
     return False
 
 

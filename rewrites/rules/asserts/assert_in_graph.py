@@ -43,11 +43,7 @@ from dataclasses import replace
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import (
-    EXITS,
-    Site,
-    only_value,
-)
+from fullgraph.rewrites.analysis import Site, ends_program, only_value
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.asserts.outline_check import CHECKED
 from fullgraph.rewrites.source import (
@@ -137,7 +133,9 @@ def _rewrite_guard(
             pass
         case cst.Raise(exc=cst.BaseExpression() as exception):
             pass
-        case cst.SimpleStatementLine([cst.Expr(value=exception)]) if m.matches(exception, EXITS):
+        case cst.SimpleStatementLine([cst.Expr(value=exception)]) if ends_program(
+            check.site.document, exception
+        ):
             pass
         case cst.SimpleStatementLine([cst.Raise()]) | cst.Raise():
             return Refusal("it raises what it handles")
@@ -155,7 +153,7 @@ def _rewrite_guard(
     exception = _value_of(document, exception)
     arguments = exception.args if isinstance(exception, cst.Call) else ()
     kind = document.code(exception.func if isinstance(exception, cst.Call) else exception)
-    kind = "SystemExit" if m.matches(exception, EXITS) else kind
+    kind = "SystemExit" if ends_program(document, exception) else kind
     said = arguments[0].value if arguments else None
     message = _constant_text(document, said) or kind
     new = cst.If(

@@ -40,7 +40,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import RAISES, Site
+from fullgraph.rewrites.analysis import Site, has_raise
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.branches.operands import ConditionOperand, find_operand
@@ -77,7 +77,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     dropped = node.body if not wanted else getattr(node, "orelse", None)
     kept = node.body if wanted else getattr(node, "orelse", None)
     for block in filter(None, (dropped, kept)):
-        if m.findall(block, RAISES):
+        if has_raise(site.document, block):
             return Refusal("a branch raises")
     value = wanted
     for operator in found.path:

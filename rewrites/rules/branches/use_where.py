@@ -54,10 +54,9 @@ would be NaN all the same: test it after the compiled call, and skip the step th
 from __future__ import annotations
 
 import libcst as cst
-import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import RAISES, Site, infer
+from fullgraph.rewrites.analysis import Site, has_raise, infer
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_conditional
@@ -93,7 +92,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _refuse_finite_guard(site: Site, refusal: Refusal) -> Refusal:
     """Return `refusal`, or what to do instead of a test that keeps NaN away from the gradient."""
     found = find_conditional(site)
-    if found is None or m.findall(found, RAISES):
+    if found is None or has_raise(site.document, found):
         return refusal
     tensor = tested_for_finiteness(site, found.test)
     seen = infer(site, tensor) if tensor is not None else None

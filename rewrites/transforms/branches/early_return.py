@@ -72,7 +72,7 @@ def statements_after(site: Site, node: cst.If | cst.For) -> LaterStatements:
         raise NotApplicable("it is an `elif` that returns")
     body = outer.body[outer.body.index(node) + 1 :]
     last = body[-1] if body else None
-    if not isinstance(last, cst.SimpleStatementLine) or not always_exits(last):
+    if not isinstance(last, cst.SimpleStatementLine) or not always_exits(site.document, last):
         raise NotApplicable("the other branch does not return a value in the same block")
     final = last.body[-1]
     if not isinstance(final, cst.Return) or final.value is None or len(last.body) > 1:

@@ -63,7 +63,9 @@ def _conditions(site: Site, node: cst.CSTNode) -> Iterator[_Truth]:
                 yield outer.test, below is outer.body
             case cst.IndentedBlock():
                 for one in outer.body[: outer.body.index(below)]:
-                    if isinstance(one, cst.If) and one.orelse is None and always_exits(one.body):
+                    if not isinstance(one, cst.If) or one.orelse is not None:
+                        continue
+                    if always_exits(site.document, one.body):
                         yield one.test, False
         below = outer
 

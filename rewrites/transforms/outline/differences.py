@@ -10,7 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import EXITS, Site, chain_root, walk, word_set
+from fullgraph.rewrites.analysis import Site, chain_root, ends_program, walk, word_set
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document, dotted_name
 from fullgraph.rewrites.transforms.outline.free_variables import (
@@ -259,7 +259,7 @@ def _impure_callees(
         known = (
             is_output_call(site, call)
             or isinstance(site.document.parent(call), cst.Raise)
-            or m.matches(call, EXITS)
+            or ends_program(site.document, call)
             or name in _BUILTINS | _EXCEPTIONS
             or name.startswith(("torch.", "math.", "numpy.", "str."))
             or not isinstance(root, cst.Name)

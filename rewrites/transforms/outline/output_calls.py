@@ -8,7 +8,7 @@ from collections.abc import Callable
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import RAISES, Site
+from fullgraph.rewrites.analysis import Site, has_raise
 from fullgraph.rewrites.source import dotted_name
 
 _NAMES = re.compile(
@@ -77,9 +77,9 @@ def may_be_silent(site: Site, statement: cst.CSTNode) -> bool:
 def is_check_statement(site: Site, statement: cst.CSTNode) -> bool:
     """Return whether a statement only asserts, raises or writes output, also under `if`s."""
     if isinstance(statement, cst.If):
-        raises = bool(m.findall(statement, RAISES))
+        raises = has_raise(site.document, statement)
         return raises and _all_do(
-            statement, lambda one: _is_raise(one) or _is_output_line(site, one)
+            statement, lambda one: _is_raise(site, one) or _is_output_line(site, one)
         )
     return _is_assert(statement)
 
@@ -111,8 +111,9 @@ def _is_output_line(site: Site, statement: cst.CSTNode) -> bool:
     return call is not None and is_output_call(site, call)
 
 
-def _is_raise(statement: cst.CSTNode) -> bool:
-    return m.matches(statement, m.SimpleStatementLine([RAISES]))
+def _is_raise(site: Site, statement: cst.CSTNode) -> bool:
+    is_alone = m.matches(statement, m.SimpleStatementLine([m.DoNotCare()]))
+    return is_alone and has_raise(site.document, statement)
 
 
 def _is_assert(statement: cst.CSTNode) -> bool:

@@ -10,7 +10,7 @@ from functools import partial, reduce
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import RAISES, Site, find_definitions, walk
+from fullgraph.rewrites.analysis import Site, find_definitions, has_raise, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.eager_only import (
@@ -122,7 +122,7 @@ def outline_statement(
         return Refusal("an operator cannot be named after this file")
     if (refusal := find_outlining_refusal(site, statement)) is not None:
         return refusal
-    raises = bool(m.findall(statement, RAISES))
+    raises = has_raise(document, statement)
     if raises and is_exception_caught(document, statement):
         return Refusal("what it raises is handled by a `try` that would be compiled with it")
     moved = [*(_assignments_for(site, statement) if raises else ()), statement]

@@ -356,3 +356,22 @@ def test_a_check_may_end_the_program(ends):
         with pytest.raises(SystemExit) as ended:
             f(NAN)
         assert ended.value.code == 3
+
+
+@pytest.mark.parametrize(
+    ("head", "call"),
+    [
+        ("def exit(text):\n    pass\n\n\ndef f(x):\n", "exit"),
+        ("def f(x, exit=print):\n", "exit"),
+        ("from operator import neg as quit\n\n\ndef f(x):\n", "quit"),
+        ("import os\n\n\ndef f(x):\n", "os._exit"),
+    ],
+)
+def test_another_function_named_exit_does_not_end_the_program(head, call):
+    body = f"    if not x.sum().isfinite():\n        {call}(3)\n    return x * 2\n"
+    source = f"{HEAD}{head}{body}"
+    for rule in ("FG101", "FG102"):
+        text, _, _ = offered(
+            source, "x.sum().isfinite()", "data-dependent branch", torch.ones(2), rule=rule
+        )
+        assert not text

@@ -29,7 +29,6 @@ def _offer(body):
     [
         ("if (x > 0).all():\n    raise ValueError\nreturn x", "raises"),
         ("if (x > 0).all():\n    print(1)\n    sys.exit(1)\nreturn x", "raises"),
-        ("if (x > 0).all():\n    os._exit(1)\nreturn x", "raises"),
         ("if (x > 0).all():\n    y = x\nelif mask:\n    y = -x\nreturn x", "neither branch"),
         ("while (x > 0).all():\n    x = x - 1\nreturn x", ""),
         ("return [y for y in x if (x > 0).all()]", "how many elements"),
