@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import difflib
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -287,7 +288,7 @@ def _reason_unfixed(
     if cause.category == Category.DISABLED.value:
         for offer in state.accepted:
             called = offer.at.function.rpartition(".")[2]
-            if offer.rule.boundary and f"{called}(" in cause.expression:
+            if offer.rule.boundary and re.search(rf"\b{re.escape(called)}\(", cause.expression):
                 return f"{offer.rule.code} left it: `{called}` runs in eager"
     reason = _reason_without_edit(cause, state, rules, ended_by)
     if advice := expert_advice(cause, state.program.explanation):

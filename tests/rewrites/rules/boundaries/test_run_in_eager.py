@@ -115,6 +115,16 @@ def test_edits_of_what_only_the_function_calls_are_dropped():
     assert [one.reason for one in fixes.unfixed] == ["FG905 left it: `total` runs in eager"]
 
 
+def test_another_function_in_eager_was_not_left_by_the_edit():
+    source = SOURCE.format(more='seen["first"] = x[0].item() if x[0] > 0 else 2.0')
+    helper = "@torch.compiler.disable\ndef subtotal(x):\n    return x.sum()\n\n\n"
+    source = source.replace("def total", f"{helper}def total", 1)
+    source = source.replace("    seen = ", "    x = x + subtotal(x)\n    seen = ", 1)
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])
+    left = [one.cause for one in fixes.unfixed if "FG905 left it" in one.reason]
+    assert left == ["total({}, x * 2)"] and len(fixes.unfixed) > 1, fixes.unfixed
+
+
 def test_below_staticmethod_and_above_what_the_helper_has():
     body = SOURCE.format(more='seen["first"] = x[0].item() if x[0] > 0 else 2.0')
     method = "\n".join(f"    {line}" for line in body.split("\n")[3:9] if line)
