@@ -20,17 +20,19 @@ _FAILED_INDEX = re.compile(
 """The text of an error with the traceback of the node at which it was raised."""
 
 
-def find_failed_index(message: str) -> tuple[str, int, str] | None:
-    """Return file, line and code of the index `x[t]` at which tracing of a captured graph failed.
+def find_failed_index(message: str) -> tuple[str, int, int, str] | None:
+    """Return file, line, column and code of the index `x[t]` at which tracing of a graph failed.
 
-    `message` is the text of the exception. The result is None if it failed elsewhere, or if this
-    torch does not tell.
+    The graph is one that Dynamo captured. `message` is the text of the exception. The column counts
+    characters after the indentation of the line. The result is None if tracing failed elsewhere, or
+    if this torch does not tell.
     """
     found = _FAILED_INDEX.search(message)
     if found is None:
         return None
     file, line, text, before, under = found.groups()
-    return file, int(line), text[len(before) : len(before) + len(under)]
+    column = len(before)
+    return file, int(line), column, text[column : column + len(under)]
 
 
 class _CallReached(BaseException):

@@ -9,7 +9,7 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.private import find_failed_index
 from fullgraph.compiler.sources import read_source
 from fullgraph.diagnose.explanation_data import Cause
-from fullgraph.rewrites.fix.search import ProgramRuns, SearchState, search_edits
+from fullgraph.rewrites.fix.search import EditedProgram, ProgramRuns, SearchState, search_edits
 from fullgraph.rewrites.proof import Check
 from fullgraph.rewrites.rule import Applicability
 
@@ -19,7 +19,7 @@ def search_index_edits(
 ) -> SearchState:
     """Edit the indices `x[t]` at which Inductor stops; return the new state.
 
-    An index that is a 0-d tensor is a number, which AOTAutograd does not know. Return `state`
+    An index that is a 0-d tensor is a number whose value AOTAutograd does not know. Return `state`
     itself if it has no edits or no single graph, and if it still does not run in the end. At most
     `rounds` indices are edited; `level` is the least safe applicability that an edit may have.
     """
@@ -39,7 +39,15 @@ def search_index_edits(
         found = search_edits(replace(found, program=asked), level, runs, 1, boundaries=False)
         if found.program is asked:
             return state
+        found = replace(found, program=_with_ancestor(found.program, asked, program))
     return state
+
+
+def _with_ancestor(program: EditedProgram, old: EditedProgram, new: EditedProgram) -> EditedProgram:
+    """Return `program` with its ancestor `old` replaced by `new`."""
+    if program is old or program.parent is None:
+        return new
+    return replace(program, parent=_with_ancestor(program.parent, old, new))
 
 
 def _cause_of(check: Check, state: SearchState) -> Cause | None:
@@ -47,13 +55,14 @@ def _cause_of(check: Check, state: SearchState) -> Cause | None:
     place = find_failed_index(check.raised)
     if place is None:
         return None
-    file, line, code = place
+    file, line, column, code = place
     source = read_source(file)
     text = state.program.texts.get(file, source.text if source is not None else "")
-    before, found, _ = "".join(text.splitlines()[line - 1 : line]).partition(code)
-    if not found:
+    whole = "".join(text.splitlines()[line - 1 : line])
+    start = len(whole) - len(whole.lstrip()) + column
+    if not whole.startswith(code, start):
         return None
-    column = len(before.encode())
+    column = len(whole[:start].encode())
     return Cause(
         id="I1",
         category=Category.SCALAR.value,

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fullgraph.compiler.events import Position
+from fullgraph.rewrites.fix.captured_indices import search_index_edits
 from fullgraph.rewrites.fix.causes import check_causes
 from fullgraph.rewrites.fix.offers import Offer, Offers
 from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
@@ -18,6 +19,7 @@ from fullgraph.rewrites.fix.search import (
 from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.source import parse_document
+from tests.diagnose.report.explanations import CLEAN
 
 SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
 PROVED = Proof(ProofState.PROVED)
@@ -235,3 +237,26 @@ def test_an_edit_that_ends_a_crash_of_the_compiler_pays():
     assert check_causes(before, after, mended).ok
     after.crashes = ("IndexError",)
     assert not check_causes(before, after, mended).ok
+
+
+FAILED_INDEX = """GuardOnDataDependentSymNode: u0
+While executing %getitem : [num_users=1] = call_function[target=operator.getitem](args = ())
+  File "f.py", line 2, in f
+    bad10, bad1
+           ^^^^
+"""
+
+
+def test_the_cause_of_an_index_that_fails_ends_with_its_edit():
+    program = FakeProgram("", {"bad1": "good"})
+    before = EditedProgram({"f.py": "if 1:\n  bad10, bad1\n"}, CLEAN, EditedProgram({}, CLEAN), 0)
+
+    def check_fullgraph(texts, offers):
+        failed = texts["f.py"].endswith(" bad1\n")
+        return Check("inductor", not failed, raised=FAILED_INDEX if failed else "")
+
+    runs = program.runs(check_fullgraph=check_fullgraph, explain=lambda *_: CLEAN)
+    found = search_index_edits(SearchState(before), UNSAFE, runs, 3)
+    assert found.program.texts["f.py"] == "if 1:\n  bad10, good\n"
+    assert found.program.parent is before and found.offers
+    assert {one.cause.position.column for one in found.offers.values()} == {9}
