@@ -24,13 +24,10 @@ from fullgraph.rewrites.source import build_expression, dotted_name, replace_nod
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
 from fullgraph.rewrites.transforms.branches.branches import blocks_of
 from fullgraph.rewrites.transforms.branches.choice import Choice
+from fullgraph.rewrites.transforms.branches.empty_selection import selects_nothing_else
 from fullgraph.rewrites.transforms.branches.filled_masks import fill_selected
 from fullgraph.rewrites.transforms.branches.own_tensors import updates_own_tensor
-from fullgraph.rewrites.transforms.branches.tested import (
-    has_same_value,
-    mask_of_any,
-    mask_of_none,
-)
+from fullgraph.rewrites.transforms.branches.tested import mask_of_any, mask_of_none
 
 _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "0",
@@ -235,8 +232,9 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
     """
     match node:
         case cst.AugAssign():
-            choice.require_pure(node.value)
-            if _selects_nothing_else(choice, node.target, when):
+            indices = node.target.slice if isinstance(node.target, cst.Subscript) else ()
+            choice.require_pure(node.value, *indices)
+            if _needs_no_condition(choice, node.target, node.value, when):
                 return node.with_changes(value=choice.make_finite(node.value, when))
             _require_same_dtype(choice.site, node.target, node.value, node)
             neutral = cst.parse_expression(_NEUTRAL[type(node.operator)])
@@ -245,22 +243,18 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
             return node.with_changes(value=_guard_method(choice, call, when))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
             choice.require_pure(node.value, *target.slice)
-            if _selects_nothing_else(choice, target, when):
+            if _needs_no_condition(choice, target, node.value, when):
                 return fill_selected(choice.site, node, choice.make_finite(node.value, when))
             return node.with_changes(value=_select_by(choice, node.value, target, when))
     raise NotApplicable(f"`{choice.site.document.code(node)}` is no update of a tensor")
 
 
-def _selects_nothing_else(choice: Choice, target: cst.BaseExpression, when: bool) -> bool:
-    """Return whether `x[m]` or `x[:, m]` selects nothing unless the condition equals `when`.
-
-    The condition is then `m.any()`, and the update can run where it selects nothing.
-    """
+def _needs_no_condition(
+    choice: Choice, target: cst.BaseExpression, value: cst.BaseExpression, when: bool
+) -> bool:
+    """Return whether `x[m] = v` does nothing unless the condition equals `when`: `m.any()`."""
     mask = (mask_of_any if when else mask_of_none)(choice.site, choice.test)
-    if mask is None or not isinstance(target, cst.Subscript):
-        return False
-    indices = [part.slice.value for part in target.slice if isinstance(part.slice, cst.Index)]
-    return any(has_same_value(choice.site, index, mask) for index in indices)
+    return mask is not None and selects_nothing_else(choice.site, target, value, mask)
 
 
 def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:

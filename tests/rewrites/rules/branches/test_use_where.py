@@ -261,6 +261,50 @@ def test_updates_of_selected_columns_need_no_condition(test):
         assert_close(*(torch.autograd.grad(one.sum(), value)[0] for one in (new, old)))
 
 
+@pytest.mark.parametrize(
+    "update",
+    [
+        *("y[m] *= w", "y[m] = w + y[m]", "y[m] = n", "y[m] = x[m].max()"),
+        *("y[rows, m] = 2.0", "y[rows, m] *= 2.0"),
+    ],
+)
+def test_an_update_that_does_not_fit_an_empty_selection_is_left_alone(update):
+    body = f"y = x * 2\nm = x > 0.5\nn = x[m][:2]\nif m.any():\n    {update}\nreturn y"
+    if "rows" in update:
+        body = body.replace("x * 2", "x.expand(3, 4) * 2")
+    names, values = ("x", "w", "rows"), (X, X[:2], torch.tensor([0, 1]))
+    text, _, refusals = offered(
+        _function(body, *names), "m.any()", "data-dependent branch", *values, rule="FG301"
+    )
+    assert not text
+    assert "where it selects nothing" in refusals[0]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "y[m] *= w",
+        "y[m] += torch.relu(y[m]).mean(1, keepdim=True)",
+        "k = y[m] * 2\n    y[m] = k - 1",
+        "y[m, 1] = 3",
+        "y[m] = torch.nn.functional.softmax(x[m, :], dim=1)",
+        "y[..., 1][m] = x.sum()",
+        "_, low = torch.min(y[:, k], 0)\n    y[low, k] = 1",
+        "y[x[0, k].long(), k] = x[:, k].sum(dim=0)",
+    ],
+)
+def test_an_update_that_fits_an_empty_selection(update):
+    x = torch.stack([X, X.flip(0), X - 1])
+    test = "k.any()" if "k]" in update else "m.any()"
+    head = "m = x[:, 0] > 0.5\nk = x[0] > 0.5\ny = x * 2\n"
+    source = _function(f"{head}if {test}:\n    {update}\nreturn y", "x", "w")
+    w = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    text, *_ = offered(source, test, "data-dependent branch", x, w, rule="FG301")
+    assert update.replace("\n    ", "\n") in textwrap.dedent(text).replace("\n    ", "\n"), text
+    for value in (x, -x.abs()):
+        assert_close(imported(text).f(value, w), imported(source).f(value, w))
+
+
 def test_an_update_at_indices_that_are_no_mask_needs_the_condition():
     source = _function("y = x * 2\nif ids.any():\n    y[ids] *= 2\nreturn y", "x", "ids")
     ids = torch.tensor([1, 3])
@@ -522,6 +566,16 @@ def test_a_layer_that_both_branches_call_is_called_once(name):
     assert outcome.source.count("self.net(") == 1
     assert outcome.after.fullgraph.ok
     outcome.check((_leaf(X),), (_leaf(X * 9),), (_leaf(X * -99),))
+
+
+def test_a_layer_is_not_called_before_its_operand_is_assigned():
+    init = "self.net = torch.nn.Linear(4, 4)"
+    line = "return (x := x * 2) + (self.net(x) if t else -self.net(x))"
+    source = _model(init, f"t = x.sum() > 0\n{line}")
+    outcome = rewritten(source, X)
+    assert "net_out" not in outcome.source
+    assert "(x := x * 2) + torch.where(t, self.net(x), -self.net(x))" in outcome.source
+    outcome.check((_leaf(X),), (_leaf(X * -9),))
 
 
 @pytest.mark.parametrize(
