@@ -17,6 +17,7 @@ from fullgraph.rewrites.analysis import (
     may_be_int,
     names_bound,
     names_bound_before,
+    names_read,
     side_effect_of,
     walk,
 )
@@ -204,16 +205,19 @@ def _put_ahead(
 def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
     """Return the line that contains the conditional expression `node`.
 
-    Raises NotApplicable if the condition cannot be evaluated before the rest of the line.
+    Raises NotApplicable if the condition cannot be evaluated before the rest of the line: not if
+    the line assigns with `:=` what `node` reads.
     """
     line = site.document.statement(node)
     between = list(itertools.takewhile(lambda one: one is not line, site.document.ancestors(node)))
     parts = cst.BooleanOperation | cst.IfExp | cst.Lambda | cst.BaseComp
     values = [one for one in between if isinstance(one, cst.BaseExpression)]
+    named = [one for one in walk(line) if isinstance(one, cst.NamedExpr)]
     if (
         not isinstance(line, cst.SimpleStatementLine)
         or len(line.body) > 1
         or any(isinstance(one, parts) for one in between)
+        or names_read(node) & {name for one in named for name in names_bound(one)}
         or side_effect_of(site, *values)
     ):
         raise NotApplicable("the test would have to be written several times")
