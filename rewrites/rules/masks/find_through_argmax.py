@@ -31,8 +31,9 @@ The second one is asserted by `hits.sum() > 1`. Python leaves such lines out und
 added where a tensor decides whether the search runs, where `torch.where` may drop its result, or
 where a `try` may handle its error.
 
-Unsafe where no condition guards the index: without a match it raised another exception. A branch,
-an early return or `torch.where` guards it if the condition implies a match, as `m.sum() > 0` does.
+Unsafe where no condition guards the index: without a match it raised another exception. A branch or
+an early return guards it if the condition implies a match, as `m.sum() > 0` does. `torch.where`
+only drops the result, and eager code raised an IndexError before.
 
 Refuses: indices that are used themselves, masks of several dimensions, and branches that do more
 than one assignment, `append` or `return` each.
@@ -50,6 +51,7 @@ from fullgraph.rewrites.transforms.masks.nonzero import find_indices
 
 _ONE_FOUND = "exactly one is found: of none or several `.item()` is an error"
 _NOTHING_FOUND = "something is found: of nothing the index is an error"
+_DROPPED = "no caller needs the IndexError of a search without a match"
 _ASSERTED = (
     "no caller needs the exception of a search without a match: it is an AssertionError, or "
     "compiled a RuntimeError"
@@ -67,7 +69,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         edits, message = write_search(site, found, asked)
     except NotApplicable as reason:
         return Refusal(str(reason))
-    assumes = () if asked.is_guarded else (_NOTHING_FOUND,)
+    assumes = () if asked.is_guarded else (_DROPPED if asked.is_selected else _NOTHING_FOUND,)
     assumes = (_ONE_FOUND,) if asked.is_single else assumes
     if message:
         assumes = (_ASSERTED,)

@@ -47,6 +47,8 @@ class FirstMatch:
     """The conditional that checks for a true element; None if the code does not check."""
     is_implied: bool = False
     """Whether another condition implies a true element wherever an index is used."""
+    is_selected: bool = False
+    """Whether such a condition only selects, in `torch.where`, what an index is used for."""
 
     @property
     def tests(self) -> tuple[cst.BaseExpression, ...]:
@@ -106,12 +108,17 @@ def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
     single = tests and not branches
     choice = _condition_if(site, tests[0], questions) if single else None
     ends = (QuestionKind.FIRST, QuestionKind.LAST)
-    implied = all(
-        one.asked in ends and not one.is_single and is_match_implied(site, found.mask, one.node)
-        for one in questions
-        if one.reads_index
+    implied, selected = (
+        all(
+            one.asked in ends
+            and not one.is_single
+            and is_match_implied(site, found.mask, one.node, selected=selected)
+            for one in questions
+            if one.reads_index
+        )
+        for selected in (False, True)
     )
-    return FirstMatch(tuple(questions), choice, implied)
+    return FirstMatch(tuple(questions), choice, implied, selected and not implied)
 
 
 def _is_tested(site: Site, node: cst.CSTNode) -> bool:

@@ -36,11 +36,14 @@ def is_in_where(site: Site, use: cst.CSTNode) -> bool:
     return _selections(site, use) is not None
 
 
-def is_match_implied(site: Site, mask: cst.BaseExpression, use: cst.CSTNode) -> bool:
-    """Return whether a condition implies that `mask` has a true element where `use` counts.
+def is_match_implied(
+    site: Site, mask: cst.BaseExpression, use: cst.CSTNode, selected: bool = False
+) -> bool:
+    """Return whether a condition implies that `mask` has a true element where `use` is computed.
 
-    `use` is in a branch, after an early exit or selected by `torch.where`, and the condition is
-    `mask.any()`, `mask.sum() > 0` or their opposite. Only the source decides.
+    `use` is in a branch or after an early exit, and the condition is `mask.any()`, `mask.sum() > 0`
+    or their opposite. With `selected`, also if `torch.where` selects `use` by such a condition: it
+    computes `use` without a match, too. Only the source decides.
     """
     function = site.document.function(use)
     bare = _without_comparison(mask)
@@ -48,7 +51,8 @@ def is_match_implied(site: Site, mask: cst.BaseExpression, use: cst.CSTNode) -> 
         site, names_read(bare), [function.body]
     ):
         return False
-    paths = [[*_conditions(site, use), *one] for one in _selections(site, use) or [[]]]
+    found = _selections(site, use) if selected else None
+    paths = [[*_conditions(site, use), *one] for one in found or [[]]]
     return all(any(_implies(site, bare, *one) for one in path) for path in paths)
 
 

@@ -190,10 +190,13 @@ WHERE = "i = torch.nonzero(x).view(-1)\ny = 1.0 / (i[0] + 1)\nreturn torch.where
 
 
 @pytest.mark.parametrize("test", ["x.sum() > 0", "~(x.sum() == 0) & (x.max() < 9)", "x.bool()"])
-def test_nothing_is_assumed_where_a_selection_implies_a_match(test):
+def test_only_the_error_is_lost_where_a_selection_implies_a_match(test):
     text, assumes, asserts = _assertions_of(WHERE.format(test))
-    assert not assumes and not asserts
+    assert assumes == ("no caller needs the IndexError of a search without a match",)
+    assert not asserts
     assert not imported(text).f(NO_MATCH).any()
+    with pytest.raises(IndexError):
+        imported(_function(WHERE.format(test))).f(NO_MATCH)
 
 
 @pytest.mark.parametrize("test", ["x.max() < 9", "x.sum() == 0", "(x > 0).any() | (x < 9).any()"])
