@@ -9,7 +9,14 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import Site, chain_root, find_definitions, names_bound, walk
+from fullgraph.rewrites.analysis import (
+    Site,
+    chain_root,
+    find_definitions,
+    infer_variable,
+    names_bound,
+    walk,
+)
 from fullgraph.rewrites.source import dotted_name, string_literal
 from fullgraph.rewrites.transforms.boundaries.arguments import OperatorBody
 from fullgraph.rewrites.transforms.boundaries.results import levels_of
@@ -39,7 +46,7 @@ def body_of(
     conditions: dict[str, None] = {}
     taken: dict[cst.If, bool] = {}
     for node in walk(body):
-        if not isinstance(node, cst.If | cst.IfExp):
+        if not isinstance(node, cst.If | cst.IfExp | cst.CompIf):
             continue
         found, is_whole = _settings_in(site, node.test, constant)
         line = site.document.statement(node)
@@ -114,22 +121,31 @@ def _decides(
     `wanted` are the variables that the results are computed from, `changed` those changed in place.
     """
     for one in walk(block):
-        if isinstance(one, cst.Return):
+        names = names_bound(one)
+        match one:
+            case cst.Return():
+                return True
+            case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):
+                if any(name in changed for name in names):
+                    return True
+            case cst.AugAssign(target=value):
+                before = infer_variable(site, dotted_name(value), site.document.statement(one))
+                if before is not None and before.is_tensor:
+                    continue
+            case cst.Call(func=cst.Attribute(value=target, attr=name)):
+                names = (dotted_name(target),) if _CHANGES.search(name.value) else ()
+                value = one
+            case _:
+                continue
+        if any(name in wanted for name in names) and not _keeps_shape(site, names, value):
             return True
-        if isinstance(one, cst.Assign):
-            names = names_bound(one)
-            if any(name in changed for name in names):
-                return True
-            if any(name in wanted for name in names) and not _keeps_shape(site, one):
-                return True
     return False
 
 
-def _keeps_shape(site: Site, assign: cst.Assign) -> bool:
-    """Whether `x = x + noise` gave the tensor `x` no other shape."""
-    seen = site.observed(assign.value)
+def _keeps_shape(site: Site, names: Sequence[str], value: cst.BaseExpression) -> bool:
+    """Whether the variables `names` have the shape of `value`, which is computed from them."""
+    seen = site.observed(value)
     if seen is None or not seen.is_tensor or len(seen.shapes) != 1:
         return False
-    names = {*names_bound(assign)}
-    before = [site.observed(one) for one in walk(assign.value) if dotted_name(one) in names]
+    before = [site.observed(one) for one in walk(value) if dotted_name(one) in names]
     return any(one is not None and one.shapes == seen.shapes for one in before)

@@ -335,11 +335,37 @@ def test_compiled_code_calls_the_operator_for_the_settings_that_were_seen():
         torch.testing.assert_close(torch.compile(new(*arguments))(X), expected)
 
 
-def test_settings_that_keep_the_shape_are_not_asked_for():
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if self.pads:\n            values.append(0.0)",
+        "if self.pads:\n            values += [0.0]",
+        "if self.pads:\n            values: list[float] = values + [0.0]",
+        "values = [v for v in values if self.pads or v > 6]",
+    ],
+)
+def test_a_setting_that_decides_the_length_of_a_list(line):
+    head = "class Model(torch.nn.Module):\n    def __init__(self, pads: bool = True):\n"
+    body = f"values = sorted(x.flatten().tolist())\n        {line}\n        "
+    source = (
+        f"{HEAD}{head}        super().__init__()\n        self.pads = pads\n\n"
+        f"    def best(self, x):\n        {body}return torch.tensor(values)\n\n"
+        "    def forward(self, x):\n        return self.best(x * 2) + 1\n"
+    )
+    outcome = rewritten(source, X)
+    assert outcome.rules == ["FG904"], outcome.refusals
+    assert "and self.pads" in outcome.source or "self.pads and" in outcome.source, outcome.source
+    model = imported(outcome.source).Model(False)
+    expected = imported(source).Model(False)(X)
+    assert torch.equal(torch.compile(model, backend="eager")(X), expected)
+
+
+@pytest.mark.parametrize("change", ["x = x + 1", "x += 1", "x.add_(1)"])
+def test_settings_that_keep_the_shape_are_not_asked_for(change):
     source = (
         f"{HEAD}def ranks(x, noisy: bool):\n"
-        "    order = sorted(range(len(x)), key=x.tolist().__getitem__)\n    if noisy:\n"
-        "        x = x + 1\n    return x[torch.tensor(order)] * 2\n\n\n"
+        "    order = sorted(range(len(x)), key=x.tolist().__getitem__)\n    x = x * 1\n"
+        f"    if noisy:\n        {change}\n    return x[torch.tensor(order)] * 2\n\n\n"
         "def f(x):\n    return ranks(x[0], True) * 2\n"
     )
     outcome = rewritten(source, X)
