@@ -5,6 +5,7 @@ from fullgraph.rewrites.analysis.classes import (
     buffer_value,
     called_function,
     class_of,
+    constructor_call,
     is_plain_attribute,
     method_of_class,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "called_function",
     "chain_root",
     "class_of",
+    "constructor_call",
     "draws_random_numbers",
     "ends_program",
     "find_definitions",

@@ -132,7 +132,8 @@ def select_return(
     if early not in names:
         value = _without_clone(early, value)
         if not edits:
-            value = reuse_results(site, node.test, early, after.statements, value)
+            lines_after = [*after.statements, after.line]
+            value = reuse_results(site, node.test, early, lines_after, value)
     selection.tests.append(node.test)
     alone = len(statements_of(node.body)) == 1
     works, goes_on = (count_work(site, one) for one in (body, [*after.statements, after.value]))

@@ -9,7 +9,16 @@ from collections.abc import Collection, Sequence
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Site, called_function, names_bound, names_mutated, walk
+from fullgraph.rewrites.analysis import (
+    Site,
+    called_function,
+    class_of,
+    constructor_call,
+    names_bound,
+    names_mutated,
+    walk,
+    word_set,
+)
 from fullgraph.rewrites.source import Replacement, build_statement, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import make_assignments
 from fullgraph.rewrites.transforms.branches.branches import Branches
@@ -17,6 +26,16 @@ from fullgraph.rewrites.transforms.branches.shortcut import is_work_alone
 
 _MAY_SKIP = m.IfExp() | m.BooleanOperation() | m.Lambda() | m.NamedExpr()
 _MAY_REPEAT = m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp() | m.Await()
+_IN_PLACE_LAYERS = word_set(
+    """
+    AlphaDropout CELU Dropout Dropout1d Dropout2d Dropout3d ELU FeatureAlphaDropout Hardsigmoid
+    Hardswish Hardtanh LeakyReLU Mish RReLU ReLU ReLU6 SELU SiLU Threshold
+    """
+)
+"""Layers with an argument `inplace`."""
+_MAY_SET_INPLACE = m.Arg(value=m.Name("True")) | m.Arg(
+    value=~m.Name("False"), keyword=m.Name("inplace")
+)
 _IN_PLACE = m.Attribute(attr=m.Name(m.MatchRegex(r".*[^_]_")))
 
 
@@ -72,7 +91,8 @@ def reuse_results(
 ) -> cst.BaseExpression:
     """Return `value` with `y` for a call in `early` that `statements` make: `y = self.net(x)`.
 
-    `early` is the result where `test` holds, and no operand of it changes in `statements`.
+    `early` is the result where `test` holds, and no operand of it changes in `statements`, which
+    include the last return.
     """
     bound = Counter(name for line in statements for name in names_bound(line))
     for line in statements:
@@ -80,7 +100,7 @@ def reuse_results(
             case cst.SimpleStatementLine(
                 body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=result)]
             ) if bound[name] == 1 and name not in names_mutated(*statements):
-                for call in _calls_of_both(site, test, [early], [result]):
+                for call in _calls_of_both(site, test, [early], [result], statements):
                     if call.deep_equals(result):
                         uses = [one for one in walk(value) if call.deep_equals(one)]
                         value = _replace_calls(value, uses, name)
@@ -101,10 +121,12 @@ def _calls_of_both(
     test: cst.BaseExpression,
     one: Sequence[cst.CSTNode],
     other: Sequence[cst.CSTNode],
+    after: Sequence[cst.CSTNode] = (),
 ) -> list[cst.Call]:
     """Return the calls in one branch, outermost first, that the other has too and are not cheap.
 
-    A call in the condition is none of them: the condition is named as a whole.
+    A call in the condition is none of them: the condition is named as a whole. Nor is one whose
+    result a layer in the branches, or in the code `after` them, may change in place.
     """
     calls, others, tested = (
         [node for line in lines for node in walk(line) if isinstance(node, cst.Call)]
@@ -116,4 +138,35 @@ def _calls_of_both(
         if any(call.deep_equals(same) for same in others)
         and not any(call.deep_equals(same) for same in tested)
         and (is_work_alone(site, call) or called_function(site, call) is not None)
+        and not _may_be_changed(site, call, [*one, *other, *after])
     ]
+
+
+def _may_be_changed(site: Site, call: cst.Call, code: Sequence[cst.CSTNode]) -> bool:
+    """Return whether a layer may change in place what `call` returns: `self.act(self.net(x))`."""
+    names = {*names_bound(*code)}
+    return any(
+        (call.deep_equals(part) or dotted_name(part) in names) and _may_be_in_place(site, layer)
+        for line in code
+        for layer in walk(line)
+        if isinstance(layer, cst.Call) and not layer.deep_equals(call)
+        for arg in layer.args
+        for part in walk(arg)
+    )
+
+
+def _may_be_in_place(site: Site, call: cst.Call) -> bool:
+    """Return whether a call is one of a layer with `inplace=True`, or unknown layers."""
+    kind = class_of(site, call.func)
+    if not kind.startswith("torch.nn."):
+        return bool(kind)
+    last, made = kind.rpartition(".")[2], constructor_call(site, call.func)
+    if last not in (*_IN_PLACE_LAYERS, "Sequential"):
+        return False
+    if made is None or m.findall(made, _MAY_SET_INPLACE):
+        return True
+    inside = [arg.value for arg in made.args if last == "Sequential"]
+    return not all(
+        isinstance(one, cst.Call) and site.document.qualified_name(one.func).startswith("torch.nn.")
+        for one in inside
+    )

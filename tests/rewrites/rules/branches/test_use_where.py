@@ -568,6 +568,30 @@ def test_a_layer_that_both_branches_call_is_called_once(name):
     outcome.check((_leaf(X),), (_leaf(X * 9),), (_leaf(X * -99),))
 
 
+IN_PLACE_BRANCHES = (
+    "if t:\n    return self.fc(x)\nreturn self.act(self.fc(x))",
+    "if t:\n    return self.fc(x)\ny = self.fc(x)\nreturn self.act(y)",
+    "if t:\n    y = self.fc(x)\nelse:\n    y = self.act(self.fc(x))\nreturn y",
+    "return self.fc(x) if t else self.act(self.fc(x))",
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "act", "calls"),
+    [
+        *((body, "ReLU(inplace=True)", 2) for body in IN_PLACE_BRANCHES),
+        (IN_PLACE_BRANCHES[3], "Sequential(torch.nn.ReLU(True))", 2),
+        (IN_PLACE_BRANCHES[0], "ReLU()", 1),
+    ],
+)
+def test_no_result_is_shared_that_a_layer_changes_in_place(body, act, calls):
+    init = f"self.fc = torch.nn.Linear(4, 4)\nself.act = torch.nn.{act}"
+    outcome = rewritten(_model(init, f"t = x.sum() > 0\n{body}"), X)
+    assert outcome.rules == ["FG301"], outcome.refusals
+    assert outcome.source.count("self.fc(") == calls, outcome.source
+    outcome.check((_leaf(X),), (_leaf(-X),))
+
+
 def test_a_layer_is_not_called_before_its_operand_is_assigned():
     init = "self.net = torch.nn.Linear(4, 4)"
     line = "return (x := x * 2) + (self.net(x) if t else -self.net(x))"
