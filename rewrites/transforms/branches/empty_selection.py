@@ -26,12 +26,17 @@ _LAYOUTS = word_set("expand flatten permute ravel repeat reshape swapaxes t tran
 
 
 def selects_nothing_else(
-    site: Site, target: cst.BaseExpression, value: cst.BaseExpression, mask: cst.BaseExpression
+    site: Site,
+    target: cst.BaseExpression,
+    value: cst.BaseExpression,
+    mask: cst.BaseExpression,
+    assumes: dict[str, None],
 ) -> bool:
     """Return whether `target` is an update of what `mask` selects, such as `x[m]` or `x[:, m]`.
 
     `value` is the stored operand. Raises NotApplicable if another index or the value may not fit
-    an empty selection: `x[m] = v` fails for a `v` of two elements.
+    an empty selection: `x[m] = v` fails for a `v` of two elements. A value of unknown shape adds a
+    clause to `assumes`.
     """
     if not isinstance(target, cst.Subscript):
         return False
@@ -43,6 +48,10 @@ def selects_nothing_else(
         if not (isinstance(one, cst.Ellipsis) or _fits(site, one, mask)):
             _refuse(site, one, target)
     fits = _fits(site, value, mask) or _has_rows_alone(site, target, value, mask)
+    if not fits and infer(site, value) is None:
+        code = site.document.code
+        assumes[f"`{code(value)}` fits `{code(target)}` also where it selects nothing"] = None
+        fits = True
     if not fits or any(_needs_elements(site, one, mask) for one in walk(value)):
         _refuse(site, value, target)
     return True

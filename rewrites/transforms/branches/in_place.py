@@ -254,7 +254,8 @@ def _needs_no_condition(
 ) -> bool:
     """Return whether `x[m] = v` does nothing unless the condition equals `when`: `m.any()`."""
     mask = (mask_of_any if when else mask_of_none)(choice.site, choice.test)
-    return mask is not None and selects_nothing_else(choice.site, target, value, mask)
+    assumes = choice.agreement.assumes
+    return mask is not None and selects_nothing_else(choice.site, target, value, mask, assumes)
 
 
 def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
