@@ -24,15 +24,16 @@ def conditions_of(
     arguments: Sequence[OperatorArgument],
     never_none: Sequence[str],
     ranks: Mapping[str, int],
+    dtypes: Mapping[str, str],
     *,
     floating: bool,
 ) -> list[str]:
     """Return the conditions under which an operator does what `helper` does, as source.
 
     `helper` is the function that the operator's code is from. The operator takes the types of its
-    schema alone, its fake kernel relies on the `ranks` of tensors, and no gradient flows through
-    it, which matters if a result is `floating`. Arguments in `never_none` must not be None. Left
-    out is what the source guarantees: an annotation, or the only value of an attribute.
+    schema alone, its fake kernel relies on the `ranks` and `dtypes` of tensors, and no gradient
+    flows through it, which matters if a result is `floating`. Arguments in `never_none` must not be
+    None. Left out is what the source guarantees: an annotation, or the only value of an attribute.
     """
     torch = document.torch
     parameters = {one.name.value: one for one in parameters_of(helper)}
@@ -50,6 +51,8 @@ def conditions_of(
             tests.append(f"{name} is not None")
         if one.name in ranks:
             tests.append(f"{name}.dim() == {ranks[one.name]}")
+        if one.name in dtypes:
+            tests.append(f"{name}.dtype == {torch}.{dtypes[one.name]}")
         is_float = one.annotation == "torch.Tensor" and (one.seen is None or one.is_floating)
         if floating and not no_grad and is_float and not one.is_detached:
             tests.append(f"not {name}.requires_grad")

@@ -58,6 +58,8 @@ class FakeKernel:
         self.assumes: list[str] = []
         self.ranks: dict[str, int] = {}
         """The numbers of dimensions that results rely on, by the names of tensors."""
+        self.dtypes: dict[str, str] = {}
+        """The dtypes that results rely on, by the names of tensors."""
         self._numbers: dict[str, OperatorResult] = {}
         for one in results:
             if not one.seen.is_tensor:
@@ -86,6 +88,11 @@ class FakeKernel:
             )
             if used and (rank := _rank_of(one)) is not None:
                 self.ranks[one.name] = rank
+        dtype = result.seen.tensors[0].dtype
+        if is_floating_dtype(dtype) and f"dtype={self.torch}.{dtype}" in text:
+            for one in self.arguments:  # it may be made of a tensor of which nothing is known
+                if one.annotation == "torch.Tensor" and one.seen is None:
+                    self.dtypes[one.name], self.ranks[one.name] = dtype, dims
         return text
 
     def _empty(self, result: OperatorResult, shape: str, whole: OperatorArgument | None) -> str:

@@ -218,7 +218,13 @@ def operator_edit(
     if floating and any(one.is_detached or "list[" in one.annotation for one in arguments):
         assumes.append("no gradient flows through it")
     tests = conditions_of(
-        document, piece.function, arguments, never_none, kernel.ranks, floating=floating
+        document,
+        piece.function,
+        arguments,
+        never_none,
+        kernel.ranks,
+        kernel.dtypes,
+        floating=floating,
     )
     tests += [one for one in piece.conditions if one not in tests]
     # Not in the operator's own kernel, which calls the function that has the condition.

@@ -589,3 +589,46 @@ def test_fix_proves_it_under_inductor_after_edits_of_the_code():
     assert [made.rule for made in fixes.suggestions if made.accepted] == ["FG113", "FG111", "FG904"]
     assert fixes.whole.check.ok and fixes.whole.edits == "unsafe", fixes
     assert torch.equal(fixes.patched(unsafe=True)(X), f(X))
+
+
+UNSEEN = """import torch
+from typing import Optional, overload
+from torch import Tensor
+
+
+@overload
+def kept(index: Tensor, weight: Tensor):
+    pass
+
+
+def kept(index, weight: Optional[Tensor] = None):
+    size = None
+    layout = None
+    value: Optional[Tensor] = None
+    if index.is_sparse:
+        layout, index, value = index.layout, index.indices(), index.values()
+    mask = torch.tensor([a != b for a, b in zip(*index.tolist())])
+    index = index[:, mask]
+    assert size is None or weight is None
+    if layout is not None:
+        return index, value[mask]
+    if weight is None:
+        return index, None
+    else:
+        return index, weight[mask]
+
+
+def f(index, weight):
+    index, weight = kept(index, weight)
+    return index.sum() + weight.sum()
+"""
+
+
+def test_a_tensor_of_which_nothing_is_known_is_asked_for_its_dtype():
+    index, weight = torch.tensor([[0, 1, 2], [0, 2, 1]]), torch.tensor([1.0, 2.0, 3.0])
+    outcome = rewritten(UNSEEN, index, weight)
+    assert "and weight.dim() == 1\n        and weight.dtype == torch.float32\n" in outcome.source
+    f, g = (imported(source).f for source in (outcome.original, outcome.source))
+    compiled = torch.compile(g, backend="aot_eager")
+    for other in (weight, weight.double(), weight.long(), weight[:, None].expand(3, 2)):
+        assert torch.equal(compiled(index, other), f(index, other))
