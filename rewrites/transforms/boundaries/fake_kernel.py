@@ -89,10 +89,13 @@ class FakeKernel:
             if used and (rank := _rank_of(one)) is not None:
                 self.ranks[one.name] = rank
         dtype = result.seen.tensors[0].dtype
-        if is_floating_dtype(dtype) and f"dtype={self.torch}.{dtype}" in text:
-            for one in self.arguments:  # it may be made of a tensor of which nothing is known
+        given = bool(result.origins) and all(o.is_cast or o.of_numbers for o in result.origins)
+        if is_floating_dtype(dtype) and f"dtype={self.torch}.{dtype}" in text and not given:
+            for one in self.arguments:  # it may be made of this tensor and of others
                 if one.annotation == "torch.Tensor" and one.seen is None:
                     self.dtypes[one.name], self.ranks[one.name] = dtype, dims
+                elif one.is_tensor and _dtypes_of(one) == {dtype}:
+                    self.dtypes[one.name] = dtype
         return text
 
     def _empty(self, result: OperatorResult, shape: str, whole: OperatorArgument | None) -> str:

@@ -3,6 +3,7 @@ import re
 import pytest
 import torch
 
+from benchmarks.field.vision import detector_reference_points
 from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, rewritten
@@ -632,3 +633,10 @@ def test_a_tensor_of_which_nothing_is_known_is_asked_for_its_dtype():
     compiled = torch.compile(g, backend="aot_eager")
     for other in (weight, weight.double(), weight.long(), weight[:, None].expand(3, 2)):
         assert torch.equal(compiled(index, other), f(index, other))
+
+
+def test_a_result_whose_dtype_a_tensor_may_decide_asks_for_its_dtype():
+    """The points come from numbers and from `ratios`, and the operator's device from `shapes`."""
+    module, inputs = detector_reference_points.build()
+    fixes = fix(module, inputs, select=["FG904"], inductor=False)
+    assert "+            and ratios.dtype == torch.float32\n" in fixes.diff(unsafe=True)
