@@ -318,7 +318,7 @@ def fix(
             base = safe
             safe = unsafe = search_recompile_edits(safe, Applicability.SAFE, runs)
             if inductor:
-                safe = search_index_edits(safe, Applicability.SAFE, runs, rounds)
+                safe = search_index_edits(safe, whole, Applicability.SAFE, runs, rounds)
                 safe = unsafe = undo_under_inductor(safe, runs)
             if safe.program is not before:
                 whole = _better(whole, lambda: verify("safe", safe))
@@ -328,7 +328,7 @@ def fix(
                 unsafe = base = search_with_boundaries(unsafe, plain, safe, runs, rounds)
             unsafe = search_recompile_edits(unsafe, Applicability.UNSAFE, runs)
             if inductor and unsafe.program is not safe.program:
-                unsafe = search_index_edits(unsafe, Applicability.UNSAFE, runs, rounds)
+                unsafe = search_index_edits(unsafe, whole, Applicability.UNSAFE, runs, rounds)
                 unsafe = undo_under_inductor(unsafe, runs)
                 whole = _better(whole, lambda: verify("unsafe", unsafe))
             if whole is None or not whole.check.ok:

@@ -10,6 +10,7 @@ from fullgraph.rewrites.fix.captured_indices import search_index_edits
 from fullgraph.rewrites.fix.causes import check_causes
 from fullgraph.rewrites.fix.offers import Offer, Offers
 from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
+from fullgraph.rewrites.fix.results import FullgraphRun
 from fullgraph.rewrites.fix.search import (
     EditedProgram,
     ProgramRuns,
@@ -256,7 +257,10 @@ def test_the_cause_of_an_index_that_fails_ends_with_its_edit():
         return Check("inductor", not failed, raised=FAILED_INDEX if failed else "")
 
     runs = program.runs(check_fullgraph=check_fullgraph, explain=lambda *_: CLEAN)
-    found = search_index_edits(SearchState(before), UNSAFE, runs, 3)
+    found = search_index_edits(SearchState(before), None, UNSAFE, runs, 3)
     assert found.program.texts["f.py"] == "if 1:\n  bad10, good\n"
     assert found.program.parent is before and found.offers
     assert {one.cause.position.column for one in found.offers.values()} == {9}
+    whole = FullgraphRun("none", Check("fullgraph", True))
+    unchanged = SearchState(before)
+    assert search_index_edits(unchanged, whole, UNSAFE, runs, 3) is unchanged
