@@ -42,7 +42,7 @@ nothing divides by an element; and tensors of several dtypes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
@@ -90,7 +90,13 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if read:
         return Refusal(f"`{min(read)}` is read after the loop")
     try:
-        return _IndexedLoop(site, loop, names, tensor, is_set).rewrite()
+        targets = [*_targets(loop.body)]
+        if not targets:
+            return None
+        values = ElementValues(site, names, tensor, is_set, targets[0])
+        if not all(one.deep_equals(targets[0]) for one in targets):
+            raise NotApplicable("several places are assigned")
+        return _IndexedLoop(site, loop, loop.body, values).rewrite()
     except NotApplicable as error:
         return Refusal(str(error)) if error.args else None
 
@@ -130,37 +136,53 @@ def _parse_header(loop: cst.For) -> tuple[list[str], cst.BaseExpression, bool] |
     return (names, node, is_set) if is_list else None
 
 
-@dataclass
+def _targets(statement: cst.CSTNode) -> Iterator[cst.Subscript]:
+    """Yield the places that a statement assigns.
+
+    Raise NotApplicable without a reason for other statements: the loop is of another kind.
+    """
+    match statement:
+        case cst.If(body=body, orelse=orelse):
+            yield from _targets(body)
+            if orelse is not None:
+                yield from _targets(orelse)
+        case cst.Else(body=body):
+            yield from _targets(body)
+        case cst.IndentedBlock(body=lines) | cst.SimpleStatementLine(body=lines):
+            for line in lines:
+                yield from _targets(line)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
+            yield target
+        case cst.AugAssign(target=cst.Subscript() as target, operator=operator) if isinstance(
+            operator, _UPDATES
+        ):
+            yield target
+        case cst.Pass() | cst.Continue():
+            pass
+        case _:
+            raise NotApplicable
+
+
+@dataclass(frozen=True)
 class _IndexedLoop:
     """Rewrite of a loop over the numbers in a tensor of indices."""
 
     site: Site
     loop: cst.For
-    names: Sequence[str]
-    tensor: cst.BaseExpression
-    is_set: bool
-    values: ElementValues = field(init=False)
+    body: cst.IndentedBlock
+    values: ElementValues
 
     def rewrite(self) -> Rewrite:
         """Return the edit; raise NotApplicable if the loop does something else."""
-        body = cst.ensure_type(self.loop.body, cst.IndentedBlock)
-        targets = [*self._targets(body)]
-        if not targets:
-            raise NotApplicable
-        target = targets[0]
-        values = ElementValues(self.site, self.names, self.tensor, self.is_set, target)
-        place, indices, table = map(values.code, (target, self.tensor, target.value))
-        if not all(one.deep_equals(target) for one in targets):
-            raise NotApplicable("several places are assigned")
-        if dotted_name(target.value) in names_read(self.tensor):
+        values, target = self.values, self.values.target
+        place, indices, table = map(values.code, (target, values.indices, target.value))
+        if dotted_name(target.value) in names_read(values.indices):
             raise NotApplicable(f"`{place}` changes what the loop goes over")
-        if self.names[0] not in values.plain_indices(target):
+        if values.names[0] not in values.plain_indices(target):
             raise NotApplicable(f"`{place}` is assigned in each iteration")
-        self.values = values
-        line = self._line([one for one in body.body if not m.matches(one, _PASS)])
+        line = self._line([one for one in self.body.body if not m.matches(one, _PASS)])
         values.check_place(target)
-        has_parts = values.dims(target) > len(values.plain_indices(target))
-        if has_parts and (values.reads_others or values.branches):
+        if values.has_parts(target) and (values.reads_others or values.branches):
             raise NotApplicable(f"`{place}` is no single element")
         if not values.has_one_dtype():
             raise NotApplicable(f"what is assigned to `{place}` is of another dtype")
@@ -172,83 +194,56 @@ class _IndexedLoop:
             ("torch",),
         )
 
-    def _targets(self, statement: cst.CSTNode) -> Iterator[cst.Subscript]:
-        """Yield the places that a statement assigns.
-
-        Raise NotApplicable without a reason for other statements: the loop is of another kind.
-        """
-        match statement:
-            case cst.If(body=body, orelse=orelse):
-                yield from self._targets(body)
-                if orelse is not None:
-                    yield from self._targets(orelse)
-            case cst.Else(body=body):
-                yield from self._targets(body)
-            case cst.IndentedBlock(body=lines) | cst.SimpleStatementLine(body=lines):
-                for line in lines:
-                    yield from self._targets(line)
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
-                yield target
-            case cst.AugAssign(target=cst.Subscript() as target, operator=operator) if isinstance(
-                operator, _UPDATES
-            ):
-                yield target
-            case cst.Pass() | cst.Continue():
-                pass
-            case _:
-                raise NotApplicable
-
     def _line(self, body: Sequence[cst.BaseStatement]) -> cst.BaseStatement:
         """Return the loop's body, without `pass`, as one statement for all places."""
         match body:
-            case [cst.SimpleStatementLine(body=[cst.Assign() as made]) as line]:
-                return line.with_changes(
-                    body=[made.with_changes(value=self.values.value(made.value))]
-                )
+            case [cst.SimpleStatementLine(body=[cst.Assign(value=value)]) as line]:
+                self.values.check_value(value)
+                return line
             case [cst.SimpleStatementLine(body=[cst.AugAssign() as made]) as line]:
                 if (counted := self._counted(made)) is not None:
                     return counted
-                self._update(made)
-                return line.with_changes(body=[made])
+                self._updated(made)
+                return line
         value = self._result(body)
         return build_statement("{place} = {value}", place=self.values.target, value=value)
 
     def _counted(self, made: cst.AugAssign) -> cst.BaseStatement | None:
         """Return the line for `x[k] += 1`, which adds up repeated numbers; None for others."""
-        number = self.values.value(made.value)
-        one_index = len(self.values.target.slice) == 1 and len(self.names) == 1 and not self.is_set
-        if (
-            not isinstance(made.operator, cst.AddAssign)
-            or self.values.depends(number)
-            or not one_index
-        ):
+        values, number = self.values, made.value
+        values.check_value(number)
+        one_index = len(values.target.slice) == 1 and len(values.names) == 1 and not values.is_set
+        if not isinstance(made.operator, cst.AddAssign) or values.depends(number) or not one_index:
             return None
-        if self.values.dims(self.values.target) > 1:
+        if values.dims(values.target) > 1:
             return None
         filled = "ones_like({k}" if integer_literal(number) == 1 else "full_like({k}, {number}"
         return build_statement(
             "{x}.index_put_(({k},), {torch}." + filled + ", dtype={x}.dtype), accumulate=True)",
-            x=self.values.target.value,
-            k=self.names[-1],
+            x=values.target.value,
+            k=values.names[-1],
             number=number,
             torch=self.site.document.torch,
         )
 
-    def _update(self, made: cst.AugAssign) -> cst.BaseExpression:
+    def _updated(self, made: cst.AugAssign) -> cst.BaseExpression:
         """Return what `x[k] *= value` makes of `x[k]`."""
         sign = self.values.code(made.operator).removesuffix("=")
         new = build_expression(f"{{x}} {sign} {{value}}", x=self.values.target, value=made.value)
-        return self.values.value(new)
+        self.values.check_value(new)
+        return new
 
     def _result(self, body: Sequence[cst.BaseStatement]) -> cst.BaseExpression:
         """Return what is at the place after the statements `body`."""
         match body:
             case [] | [cst.SimpleStatementLine(body=[cst.Continue() | cst.Pass()])]:
-                return self.values.value(self.values.target)
+                self.values.check_value(self.values.target)
+                return self.values.target
             case [cst.SimpleStatementLine(body=[cst.Assign(value=value)])]:
-                return self.values.value(value)
+                self.values.check_value(value)
+                return value
             case [cst.SimpleStatementLine(body=[cst.AugAssign() as made])]:
-                return self._update(made)
+                return self._updated(made)
             case [cst.If(test=test, body=cst.IndentedBlock(body=then), orelse=orelse), *rest]:
                 if rest and (orelse is not None or not m.matches(then[-1], _CONTINUE)):
                     raise NotApplicable(f"`{self.values.code(body[0])}` is followed by more")
@@ -272,12 +267,13 @@ class _IndexedLoop:
 
     def _with_index(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
         """Return the line with tensors of indices in place of the loop's variables."""
-        document, made = self.site.document, self.tensor
+        document, made = self.site.document, self.values.indices
+        names = self.values.names
         above: list[cst.BaseStatement] = []
         new: dict[str, cst.BaseExpression] = {}
-        for variable, stem in zip(reversed(self.names), ("index", "rows"), strict=False):
+        for variable, stem in zip(reversed(names), ("index", "rows"), strict=False):
             uses = len(_variables(line, variable))
-            uses += len(self.names) - 1 - len(new)  # the rows are counted by the index
+            uses += len(names) - 1 - len(new)  # the rows are counted by the index
             if not isinstance(made, cst.Name) and uses > 1:
                 name = document.unused_local(self.loop, stem, f"{stem}_2")
                 above.append(build_statement("{name} = {made}", name=name, made=made))

@@ -1,4 +1,4 @@
-"""Values that a loop computes for one index each, as tensors with an element for each index."""
+"""Expressions in a loop over indices that are as well computed for all indices at once."""
 
 from __future__ import annotations
 
@@ -84,23 +84,22 @@ class ElementValues:
                 one.operator, tuple(COMPARED)
             ):
                 kinds = {*self.kinds}
-                sides = self._side(left), self._side(one.comparator)
+                for side in (left, one.comparator):
+                    self._check_side(side)
                 self.kinds = kinds  # what is compared is not assigned
-                return test.with_changes(
-                    left=sides[0], comparisons=[one.with_changes(comparator=sides[1])]
-                )
+                return test
         raise NotApplicable(f"`{self.code(test)}` does not compare elements")
 
-    def _side(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """Return one side of a comparison, perhaps the index itself."""
+    def _check_side(self, node: cst.BaseExpression) -> None:
+        """Check one side of a comparison, perhaps the index itself."""
         if isinstance(node, cst.Name) and node.value == self.names[-1]:
             indices, table = map(self.code, (self.indices, self.target.value))
             self.assumes[f"every number in `{indices}` is an index of `{table}`"] = None
-            return node
-        return self.value(node)
+        else:
+            self.check_value(node)
 
-    def value(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """Return a value with an element for each place, or a number for all, as it is."""
+    def check_value(self, node: cst.BaseExpression) -> None:
+        """Check that a value is a number, or has an element for each index in the tensor."""
         if not self.depends(node):
             seen = infer(self.site, node)
             if seen is None or not seen.is_number or side_effect_of(self.site, node):
@@ -108,13 +107,13 @@ class ElementValues:
             if dotted_name(self.target.value) in names_read(node):
                 raise NotApplicable(f"`{self.code(node)}` may be assigned by another iteration")
             self.kinds.update(seen.types)
-            return node
+            return
         match node:
             case cst.Subscript():
-                return self._read(node)
+                self._check_element(node)
             case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
                 self.computes = True
-                return node.with_changes(expression=self.value(inner))
+                self.check_value(inner)
             case cst.BinaryOperation(left=left, operator=operator, right=right) if isinstance(
                 operator, _OPERATORS
             ):
@@ -126,13 +125,16 @@ class ElementValues:
                 is_sum = isinstance(operator, cst.Add | cst.Subtract)
                 if (divides and self.depends(right)) or (both and self.branches and not is_sum):
                     raise NotApplicable(f"the gradient of `{self.code(node)}` may be NaN")
-                return node.with_changes(left=self.value(left), right=self.value(right))
-        raise NotApplicable(f"`{self.code(node)}` needs the number itself")
+                self.check_value(left)
+                self.check_value(right)
+            case _:
+                raise NotApplicable(f"`{self.code(node)}` needs the number itself")
 
-    def _read(self, place: cst.Subscript) -> cst.Subscript:
-        """Return a place that is read; of the assigned tensor, only the place that is assigned."""
+    def _check_element(self, place: cst.Subscript) -> None:
+        """Check a place that is read; of the assigned tensor, only the place that is assigned."""
         table, other = self.code(self.target.value), self.code(place.value)
-        if self.target.deep_equals(place):
+        is_target = self.target.deep_equals(place)
+        if is_target:
             if len(self.names) == 1:
                 places = "no two numbers in `{}` are one place, as -1 and the last are"
                 numbers = places if self.is_set else "no number is twice in `{}`"
@@ -143,14 +145,13 @@ class ElementValues:
             self.reads_others = True
             self.assumes[f"`{table}` and `{other}` share no memory"] = None
         self.check_place(place)
-        if self.dims(place) > len(self.plain_indices(place)) and not self.target.deep_equals(place):
+        if self.has_parts(place) and not is_target:
             raise NotApplicable(f"`{self.code(place)}` is no single element")
         seen = infer(self.site, place.value)
         self.kinds.update(seen.dtypes if seen is not None else ())
-        return place
 
-    def check_place(self, place: cst.Subscript) -> cst.Subscript:
-        """Return `x[i, k]`, whose indices are numbers and variables of the loop, as it is."""
+    def check_place(self, place: cst.Subscript) -> None:
+        """Check that all indices of `x[i, k]` are numbers and variables of the loop."""
         for one in place.slice:
             index = one.slice.value if isinstance(one.slice, cst.Index) else one.slice
             if isinstance(index, cst.Slice | cst.Ellipsis):
@@ -162,7 +163,10 @@ class ElementValues:
                 fits = number is not None and number.types == ("int",)
             if not fits or side_effect_of(self.site, index):
                 raise NotApplicable(f"`{self.code(place)}` has another index than numbers")
-        return place
+
+    def has_parts(self, place: cst.Subscript) -> bool:
+        """Return whether a place has dimensions, as `x[:, k]` has."""
+        return self.dims(place) > len(self.plain_indices(place))
 
     def dims(self, place: cst.Subscript) -> int:
         """Return the number of dimensions of the tensor that `place` is of."""
