@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.recorded import recorded_for
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 gc.set_threshold(100_000, 20, 100)  # else an eighth of the time goes into looks at what all lives
 
@@ -80,7 +82,8 @@ def _forgotten(
     before = get_configs()
     modules, path = {*sys.modules}, [*sys.path]
     _seed(request.node)
-    yield
+    with recorded_for(request.path):
+        yield
     torch._dynamo.reset()
     set_configs(before)
     folder = str(tmp_path_factory.getbasetemp())

@@ -22,6 +22,7 @@ def group():
 
 
 @pytest.mark.compiles
+@pytest.mark.golden
 @pytest.mark.parametrize(("part", "name"), ROWS, ids=lambda text: text.replace(" ", "-"))
 def test_a_case_is_as_recorded(part, name):
     answer = golden_cases.attempt({**golden_cases.RULES, **golden_cases.EXAMPLES}[name])

@@ -1,9 +1,138 @@
-"""What the tests of the minifier share."""
+"""What the tests of the minifier share: Inductor's settings, and recorded candidates.
+
+`minify` and `bisect` ask an oracle whether a candidate fails. Here it answers from
+`recorded/*.json` beside the test module: capture, reduction, localization and the scripts are real,
+and only the runs of candidates are not. A test marked `real` runs them all. A candidate that is not
+recorded runs for real.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import pytest
-import torch._inductor.config
+
+from fullgraph.compiler.ladder import Rung
+from fullgraph.minifier.oracle.candidate import Candidate, Report
+from fullgraph.minifier.oracle.sandbox import Sandbox
+from fullgraph.minifier.repro import fresh_interpreter as fresh
+from tests.recorded import Recording, current, decode, digest_of, encode
 
 
 @pytest.fixture
-def inductor():
+def inductor() -> Any:
+    import torch._inductor.config
+
     return torch._inductor.config
+
+
+@pytest.fixture(autouse=True)
+def recorded_candidates(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """Answer what the oracle asks from the recording, unless the test is marked `real`."""
+    if request.node.get_closest_marker("real"):
+        yield
+        return
+    runs, program = current(), f"{request.function.__name__}/{_digest_of_test(request)}"
+    begin, load = Sandbox.begin, Sandbox.load
+    check, passes = fresh.check_standalone, fresh.passes_controls
+    calls: dict[Sandbox, int] = {}  # of `minify` and `bisect`, each of which has a sandbox
+    wrong = tmp_path_factory.mktemp("recorded") / "wrong"  # children write to it, too
+    is_replayed = runs.mode is not Recording.CHECK and any(
+        key.startswith(f"{program} ") for key in runs.answers
+    )
+
+    def load_unless_replayed(sandbox: Sandbox, rungs: Sequence[Rung]) -> str | None:
+        return None if is_replayed else load(sandbox, rungs)
+
+    def compare(question: str, answer: Any) -> None:
+        try:
+            runs.compare(f"{program} {question}", encode(answer), _facts)
+        except AssertionError as error:
+            wrong.write_text(str(error))
+
+    def known(question: str) -> Any:
+        key = f"{program} {question}"
+        if runs.mode is Recording.CHECK or key not in runs.answers:
+            return None
+        runs.note(key, runs.answers[key])
+        return decode(runs.answers[key])
+
+    def begin_recorded(sandbox: Sandbox, candidate: Candidate) -> Future[Report]:
+        call = calls.setdefault(sandbox, len(calls) + 1)
+        how = f"{sandbox.threads} {candidate.every:d}{candidate.repeat_eager:d}"
+        question = f"{call} {candidate.key} {how}"
+        if (report := known(question)) is not None:
+            answer: Future[Report] = Future()
+            answer.set_result(report)
+            return answer
+        nonlocal is_replayed
+        is_replayed = False
+        future = begin(sandbox, candidate)
+        future.add_done_callback(lambda done: compare(question, _without_times(done.result())))
+        return future
+
+    def ask(name: str, text: str, run: Callable[[], Any]) -> Any:
+        question = f"{name} {digest_of(text)}"
+        if (answer := known(question)) is None:
+            answer = run()
+            compare(question, answer)
+        return answer
+
+    monkeypatch.setattr(Sandbox, "begin", begin_recorded)
+    monkeypatch.setattr(Sandbox, "load", load_unless_replayed)
+    monkeypatch.setattr(
+        fresh,
+        "check_standalone",
+        lambda text, told, **how: ask("script", text, lambda: check(text, told, **how)),
+    )
+    monkeypatch.setattr(
+        fresh,
+        "passes_controls",
+        lambda text, seconds: ask("controls", text, lambda: passes(text, seconds)),
+    )
+    yield
+    assert not wrong.exists(), wrong.read_text()
+
+
+def _without_times(report: Report) -> Report:
+    return replace(report, ends=tuple(replace(end, seconds=0.0) for end in report.ends))
+
+
+def _facts(plain: Any) -> object:
+    """What must be equal of two answers: not messages and outputs, which hold paths and times."""
+    answer = decode(plain)
+    if isinstance(answer, Report):
+        ends = [(end.rung, end.refused != "", _signature(end.failure)) for end in answer.ends]
+        return ends, bool(answer.broken), answer.applied
+    return answer.ok if isinstance(answer, fresh.StandaloneCheck) else answer
+
+
+def _signature(failure: Any) -> object:
+    return failure and (failure.rung, failure.kind, failure.signature)
+
+
+def _digest_of_test(request: pytest.FixtureRequest) -> str:
+    """Return a digest of a test with its parameters, and of its module without the other tests."""
+    return digest_of(request.node.name, _code_of_test(request.path, request.function.__name__))
+
+
+@lru_cache
+def _code_of_test(module: Path, name: str) -> str:
+    tree = ast.parse(module.read_text())
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.FunctionDef) and node.name.startswith("test_"))
+        or node.name == name
+    ]
+    return ast.unparse(tree)

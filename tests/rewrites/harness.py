@@ -10,12 +10,12 @@ import random
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -44,7 +44,9 @@ from fullgraph.rewrites.fix.program_facts import ProgramFacts, observe_resized
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.rules import all_rules
 from fullgraph.rewrites.source import parse_document
+from tests.recorded import current, digest_of
 
+T = TypeVar("T")
 _numbers = itertools.count()
 _folder = tempfile.TemporaryDirectory(prefix="fullgraph-test-")  # gone when this process ends
 
@@ -106,18 +108,31 @@ def _needs_no_proof(offer: Offer) -> bool:
 def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> Outcome:
     """Explain `f` or `Model()` of `source` on `args`, and apply rules until nothing changes.
 
-    All of it runs in one forked child, whose traces and runs need no children of their own.
+    What the compiler and the runs in eager say of each text is recorded (`tests/recorded`).
     """
-    module = imported(source)
-    subject = _subject(module)
-    file = module.__file__
-    find_live_functions([file])  # known at once while it is young, and to the child
-    preload_dynamo()
-    preload_dynamic_shapes()
-    ended = run_isolated(lambda emit: _rewrite(source, subject, file, args, kwargs))
-    if ended.status != "ok":
-        raise AssertionError(ended.error.traceback if ended.error else ended)
-    return replace(ended.value, args=args)
+    program = RecordedProgram(source, args, kwargs)
+    before, facts = program.explain(source)
+    outcome = Outcome(source, source, args, before, before)
+    text, last = source, before
+    for _ in range(8):
+        if not last.causes:
+            break
+        with override_sources({program.file: text} if text != source else {}):
+            found = propose(last.causes, facts, entry=program.position)
+        outcome.refusals += [reason for one in found for reason in one.refusals]
+        firsts = [next(filter(_needs_no_proof, one.offers), None) for one in found]
+        firsts = [x for x in firsts if x and x.rewrite.applicability is not Applicability.DISPLAY]
+        texts, taken = apply_offers(firsts)
+        if not taken or texts[program.file] == text:
+            break
+        text = texts[program.file]
+        ast.parse(text)
+        outcome.rules += [offer.rule.code for offer in taken]
+        outcome.applicability += [offer.rewrite.applicability for offer in taken]
+        outcome.assumes += [clause for offer in taken for clause in offer.rewrite.assumes]
+        last, facts = program.explain(text)
+    outcome.source, outcome.after = text, last
+    return outcome
 
 
 def rewritten_together(sources: Sequence[str], inputs: Sequence[tuple[Any, ...]]) -> list[Outcome]:
@@ -143,41 +158,88 @@ def rewritten_together(sources: Sequence[str], inputs: Sequence[tuple[Any, ...]]
     ]
 
 
-def _rewrite(
-    source: str, subject: Any, file: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None
-) -> Outcome:
-    """What `rewritten` returns, without `args`; call this in isolation."""
-    explaining.isolate, explaining.isolate_together = _run_here, _run_all_here
-    before = last = explain(subject, args, kwargs=kwargs, unmask=False)
-    text = source
-    outcome = Outcome(source, source, (), before, before)
-    for _ in range(8):
-        if not last.causes:
-            break
-        with override_sources({file: text} if text != source else {}):
-            state = snapshot([subject, args, kwargs])
-            places = tuple(places_to_observe(last.causes))
-            values = observe_functions(lambda: subject(*args, **(kwargs or {})), places)
-            state.restore()
-            program = parse_program(subject, args, kwargs=kwargs)
-            facts = ProgramFacts(values, partial(observe_resized, program, places))
-            found = propose(last.causes, facts, entry=program.position)
-        outcome.refusals += [reason for one in found for reason in one.refusals]
-        firsts = [next(filter(_needs_no_proof, one.offers), None) for one in found]
-        firsts = [x for x in firsts if x and x.rewrite.applicability is not Applicability.DISPLAY]
-        texts, taken = apply_offers(firsts)
-        if not taken or texts[file] == text:
-            break
-        text = texts[file]
-        ast.parse(text)
-        outcome.rules += [offer.rule.code for offer in taken]
-        outcome.applicability += [offer.rewrite.applicability for offer in taken]
-        outcome.assumes += [clause for offer in taken for clause in offer.rewrite.assumes]
-        with override_sources({file: text}) as overlay:
-            assert not overlay.refused, overlay.refused
-            last = explain(subject, args, kwargs=kwargs, unmask=False)
-    outcome.source, outcome.after = text, last
-    return outcome
+class RecordedProgram:
+    """A program in a file of its own, with what runs of it and of its edited texts showed."""
+
+    def __init__(self, source: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+        module = imported(source)
+        self.file, self._name = str(module.__file__), module.__name__
+        self._module, self._source, self._args, self._kwargs = module, source, args, kwargs
+        self._id = digest_of(source, args, kwargs)
+        find_live_functions([self.file])  # known at once while it is young, and to the children
+
+    @cached_property
+    def _subject(self) -> Any:
+        return _subject(self._module)
+
+    @property
+    def position(self) -> Position | None:
+        """Where the compiled function is defined."""
+        return parse_program(self._subject, self._args, kwargs=self._kwargs).position
+
+    def explain(self, text: str) -> tuple[Explanation, ProgramFacts]:
+        """Return the explanation of an edited text, and the facts that rules ask for."""
+
+        def run(emit: object) -> tuple[Explanation, FunctionValues]:
+            explaining.isolate, explaining.isolate_together = _run_here, _run_all_here
+            explained = explain(self._subject, self._args, kwargs=self._kwargs, unmask=False)
+            found = _without_prose(explained)
+            return found, self._observe(places(found)) if found.causes else FunctionValues()
+
+        def resized(emit: object) -> tuple[FunctionValues, ...]:
+            program = parse_program(self._subject, self._args, kwargs=self._kwargs)
+            return observe_resized(program, places(found))
+
+        def places(found: Explanation) -> tuple[Position, ...]:
+            return tuple(places_to_observe(found.causes))
+
+        found, values = self._ask("explain", text, run)
+        return found, ProgramFacts(values, lambda: self._ask("resized", text, resized))
+
+    def values_at(self, place: Position) -> FunctionValues:
+        """Return the values of the function around a place in a run in eager."""
+        what = f"values {place.line}:{place.column}"
+        return self._ask(what, self._source, lambda emit: self._observe([place]))
+
+    def _observe(self, places: Sequence[Position]) -> FunctionValues:
+        return observe_functions(lambda: self._subject(*self._args, **self._kwargs or {}), places)
+
+    def _ask(self, what: str, text: str, run: Callable[[object], T]) -> T:
+        """Return what is recorded of an edited text, or else what `run` returns in a child."""
+
+        def run_for_real() -> T:
+            preload_dynamo()
+            preload_dynamic_shapes()
+            with override_sources({self.file: text} if text != self._source else {}) as overlay:
+                assert not overlay.refused, overlay.refused
+                ended = run_isolated(run)
+            if ended.status != "ok":
+                raise AssertionError(ended.error.traceback if ended.error else ended)
+            return ended.value
+
+        names = {self.file: "{file}", self._name: "{module}"}
+        edited = "" if text == self._source else digest_of(text.replace(self._name, "{module}"))
+        return current().answer(self._id, f"{what} {edited}".strip(), run_for_real, names)
+
+
+def _without_prose(explanation: Explanation) -> Explanation:
+    """Return what rules and tests read of an explanation."""
+    causes = tuple(
+        replace(cause, source=(), message="", advice=(), graphs=(), saving=None, url="")
+        for cause in explanation.causes
+    )
+    return Explanation(
+        "",
+        explanation.target,
+        explanation.backend,
+        explanation.verdict,
+        explanation.default,
+        explanation.fullgraph,
+        causes,
+        fallbacks=tuple(replace(one, advice=()) for one in explanation.fallbacks),
+        crashes=tuple(replace(one, traceback="") for one in explanation.crashes),
+        error=explanation.error,
+    )
 
 
 def _run_all_here(
@@ -210,20 +272,16 @@ def offered(
     reasons of refusals. Without `args` nothing is run, and no fact is known. `rule` is the code of
     the only rule to ask. With `shorter`, the rewrites are those that stand beside a longer one.
     """
-    module = imported(source)
-    find_live_functions([module.__file__])  # known at once while it is young, and to the children
-    document = parse_document(module.__file__, source)
+    program = RecordedProgram(source, args, None)
+    document = parse_document(program.file, source)
     start = source.index(expression)
     line = source.count("\n", 0, start) + 1
     column = len(source[source.rfind("\n", 0, start) + 1 : start].encode())
     last = line + expression.count("\n")
     tail = expression.rpartition("\n")[2]
     end = len(tail.encode()) + (column if last == line else 0)
-    place = Position(module.__file__, line, column, last, end)
-    facts = FunctionValues()
-    if args:
-        subject = _subject(module)
-        facts = run_isolated(lambda emit: observe_functions(lambda: subject(*args), [place])).value
+    place = Position(program.file, line, column, last, end)
+    facts = program.values_at(place) if args else FunctionValues()
     node = document.node(place)
     assert node is not None, f"{expression!r} is no node"
     site = Site(document, node, category, facts)
