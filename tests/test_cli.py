@@ -24,6 +24,7 @@ import torch
 from fullgraph.cli import main
 from fullgraph.diagnose.report import EXPLAIN
 from tests.command import fullgraph
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -147,8 +148,15 @@ def test_a_terminal_shows_one_progress_line_then_the_report_once(model: Path) ->
 def test_ctrl_c_leaves_what_was_found(tmp_path: Path) -> None:
     file = tmp_path / "slow.py"
     file.write_text(
-        "import time, torch\n\ndef slow(x):\n    time.sleep(2)\n    return x + 1\n\n"
-        "inputs = torch.ones(2)\n"
+        block("""
+            import time, torch
+
+            def slow(x):
+                time.sleep(2)
+                return x + 1
+
+            inputs = torch.ones(2)
+        """)
     )
     code, shown = in_terminal("explain", f"{file}:slow", interrupt_at="Tracing with fullgraph")
     report = shown.rpartition("\x1b[?25h")[2]
@@ -169,8 +177,18 @@ def test_fix_after_explain_in_one_process_edits_what_it_runs(
 ) -> None:
     file = tmp_path / "explained_then_fixed.py"
     file.write_text(
-        "import torch\n\n\ndef scale(x):\n    if x.sum() > 0:\n        return x * 2\n"
-        "    return x - 1\n\n\ninputs = (torch.ones(3),)\n"
+        block("""
+            import torch
+
+
+            def scale(x):
+                if x.sum() > 0:
+                    return x * 2
+                return x - 1
+
+
+            inputs = (torch.ones(3),)
+        """)
     )
     assert main(["explain", f"{file}:scale", "-q"]) == 0
     assert main(["fix", f"{file}:scale", "-q", "--no-inductor"]) == 0
@@ -218,9 +236,15 @@ def test_train_runs_the_backward(model: Path) -> None:
 def test_train_of_a_function_runs_its_backward(tmp_path: Path) -> None:
     file = tmp_path / "scaled.py"
     file.write_text(
-        "import torch\n\ndef scaled(x):\n    return x * 2\n\n"
-        "inputs = (torch.ones(3, requires_grad=True),)\n"
-        "inputs[0].register_hook(lambda grad: print('backward ran'))\n"
+        block("""
+            import torch
+
+            def scaled(x):
+                return x * 2
+
+            inputs = (torch.ones(3, requires_grad=True),)
+            inputs[0].register_hook(lambda grad: print('backward ran'))
+        """)
     )
     done = fullgraph("explain", f"{file}:scaled", "--train", "--backend", "aot_eager", "--json")
     assert done.returncode == 0, done.stderr
@@ -257,7 +281,12 @@ def test_an_unknown_backend_lists_what_there_is(model: Path) -> None:
 
 def test_a_file_that_does_not_import_is_told_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
-    path.write_text("x = 1\nraise RuntimeError('not today')\n")
+    path.write_text(
+        block("""
+            x = 1
+            raise RuntimeError('not today')
+        """)
+    )
     done = fullgraph("explain", path)
     assert done.returncode == 2
     assert f"RuntimeError: not today at {path}:2" in done.stderr

@@ -21,6 +21,7 @@ from nbclient import NotebookClient
 from examples import four_suspects
 from fullgraph.cli import main
 from fullgraph.compiler.isolation import run_isolated
+from tests.text import block
 
 pytestmark = [pytest.mark.slow, pytest.mark.compiles]
 
@@ -28,8 +29,12 @@ ROOT = Path(__file__).parent.parent
 TOUR = ROOT / "examples" / "tour.ipynb"
 SUSPECTS = ROOT / "examples" / "four_suspects.py"
 NETWORK = textwrap.dedent(inspect.getsource(four_suspects.Net))
-TO_JSON = "import json\nprint(json.dumps({}.to_dict()))"
-EXPLAIN = "import fullgraph\nexplanation = fullgraph.explain(*build())"
+TO_JSON = block("""
+    import json
+    print(json.dumps({}.to_dict()))""")
+EXPLAIN = block("""
+    import fullgraph
+    explanation = fullgraph.explain(*build())""")
 SETUP = """
 def wrong(graph, inputs):
     return lambda *args: tuple(out + 1 for out in graph(*args))
@@ -39,17 +44,28 @@ def wave(x):
     return (x.sin() + 1).cos()
 """
 FAILURES = {
-    "bisect": "bisection = fullgraph.bisect(wave, x, backend=wrong)\nbisection",
-    "minify": "minified = fullgraph.minify(wave, x, backend=wrong)\nminified",
+    "bisect": block("""
+        bisection = fullgraph.bisect(wave, x, backend=wrong)
+        bisection"""),
+    "minify": block("""
+        minified = fullgraph.minify(wave, x, backend=wrong)
+        minified"""),
 }
 RESULTS = ("explanation", "fixes", "bisection", "minified", "report(compiled)")
 CELLS = {
     "json of fix": TO_JSON.format("fixes"),
     "setup": SETUP,
     **FAILURES,
-    "error": "try:\n    fullgraph.explain(model, {'nosuch': 1})\n"
-    "except fullgraph.FullgraphError:\n    pass",
-    "apply": "try:\n    fixes.apply()\nexcept fullgraph.FullgraphError as error:\n    print(error)",
+    "error": block("""
+        try:
+            fullgraph.explain(model, {'nosuch': 1})
+        except fullgraph.FullgraphError:
+            pass"""),
+    "apply": block("""
+        try:
+            fixes.apply()
+        except fullgraph.FullgraphError as error:
+            print(error)"""),
     "file in one cell": SUSPECTS.read_text(),
     "explain file": EXPLAIN,
     "json of file": TO_JSON.format("explanation"),

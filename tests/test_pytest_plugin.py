@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fullgraph.compiler.isolation import run_isolated
+from tests.text import block
 
 pytestmark = [pytest.mark.compiles, pytest.mark.slow]
 
@@ -163,6 +164,12 @@ def test_a_broken_baseline_is_one_sentence(project: Path) -> None:
 
 def test_tests_without_a_marker_load_no_torch(project: Path) -> None:
     (project / "test_scaling.py").write_text(
-        "import sys\n\n\ndef test_plain():\n    assert 'torch' not in sys.modules\n"
+        block("""
+            import sys
+
+
+            def test_plain():
+                assert 'torch' not in sys.modules
+        """)
     )
     assert run_alone(project).returncode == 0

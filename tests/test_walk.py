@@ -26,6 +26,7 @@ import fullgraph
 from fullgraph.cli import command_line, main
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.waiting import announce
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -76,11 +77,10 @@ def one_line(text: str) -> str:
 
 
 def test_a_missing_file_or_name_is_told_before_torch_is_imported() -> None:
-    program = (
-        "import sys; from fullgraph.cli import main\n"
-        "codes = [main(['explain', spec]) for spec in sys.argv[1:]]\n"
-        "print(codes, 'torch' in sys.modules)"
-    )
+    program = block("""
+        import sys; from fullgraph.cli import main
+        codes = [main(['explain', spec]) for spec in sys.argv[1:]]
+        print(codes, 'torch' in sys.modules)""")
     start = time.monotonic()
     specs = ["nowhere.py:Net", str(PROGRAMS / "parallel.py:Nett"), "no.such:module"]
     done = subprocess.run(
@@ -94,7 +94,14 @@ def test_a_missing_file_or_name_is_told_before_torch_is_imported() -> None:
 
 
 def test_what_takes_long_is_told_after_a_second(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text("import time\ntime.sleep(1.5)\nmodel = 3\ninputs = ()\n")
+    (tmp_path / "slow.py").write_text(
+        block("""
+            import time
+            time.sleep(1.5)
+            model = 3
+            inputs = ()
+        """)
+    )
     _, _, errors = walk("explain", "slow.py", cwd=tmp_path)
     assert errors.splitlines()[0] == "fullgraph: importing slow.py …"
     _, _, errors = walk("bisect", "slow.py", "-q", cwd=tmp_path)
@@ -159,11 +166,29 @@ def test_bad_input_is_refused_in_one_sentence(arguments: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import torch\nraise OSError('not today')\n", "OSError: not today at FILE:2."),
+        (
+            block("""
+                import torch
+                raise OSError('not today')
+            """),
+            "OSError: not today at FILE:2.",
+        ),
         ("import no_such_package\n", "ModuleNotFoundError: No module named 'no_such_package' at"),
         ("x = 1\ndef f(:\n", "SyntaxError: invalid syntax at FILE:2."),
-        ("import json\njson.loads('{')\n", "at FILE:2."),
-        ("import sys\nsys.exit(1)\n", "exits while it is imported at FILE:2"),
+        (
+            block("""
+                import json
+                json.loads('{')
+            """),
+            "at FILE:2.",
+        ),
+        (
+            block("""
+                import sys
+                sys.exit(1)
+            """),
+            "exits while it is imported at FILE:2",
+        ),
     ],
 )
 def test_a_file_that_does_not_import_shows_its_exception_once(
@@ -178,7 +203,14 @@ def test_a_file_that_does_not_import_shows_its_exception_once(
 
 def test_traceback_shows_where_it_was_raised(tmp_path: Path) -> None:
     file = tmp_path / "broken.py"
-    file.write_text("def f():\n    raise OSError('not today')\n\nf()\n")
+    file.write_text(
+        block("""
+            def f():
+                raise OSError('not today')
+
+            f()
+        """)
+    )
     program = [sys.executable, "-m", "fullgraph", "explain", str(file), "--traceback"]
     done = subprocess.run(program, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
@@ -251,8 +283,11 @@ def test_a_class_in_a_zip_is_explained(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "library.zip", "w") as archive:
         archive.write(PROGRAMS / "modules.py", "zipped.py")
     (tmp_path / "use.py").write_text(
-        "import sys; sys.path.insert(0, 'library.zip')\nfrom zipped import Net, inputs\n"
-        "model = Net()\n"
+        block("""
+            import sys; sys.path.insert(0, 'library.zip')
+            from zipped import Net, inputs
+            model = Net()
+        """)
     )
     code, output, _ = walk("explain", "use.py", cwd=tmp_path)
     assert code == 0 and "print(x.shape)" in one_line(output)
@@ -351,10 +386,18 @@ def git(folder: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(["git", *who, *args], cwd=folder, capture_output=True, timeout=60)
 
 
-CAST = (
-    "import torch\n\n\nclass Cast(torch.nn.Module):\n    def forward(self, x):\n"
-    "        self.total = x.sum().item()\n        return x * 2\n\n\ninputs = torch.ones(3)\n"
-)
+CAST = block("""
+    import torch
+
+
+    class Cast(torch.nn.Module):
+        def forward(self, x):
+            self.total = x.sum().item()
+            return x * 2
+
+
+    inputs = torch.ones(3)
+""")
 
 
 @pytest.fixture
@@ -459,7 +502,13 @@ def test_pyproject_holds_defaults_of_flags(tmp_path: Path) -> None:
     project.write_text("[tool.fullgraph.explain]\nexit-nonzero-on-break = true\nno-unmask = true\n")
     code, _, _ = walk("explain", "modules.py:Net", cwd=tmp_path)
     assert code == 1
-    project.write_text("[tool.fullgraph]\njson = true\nrounds = 1\n")
+    project.write_text(
+        block("""
+            [tool.fullgraph]
+            json = true
+            rounds = 1
+        """)
+    )
     _, output, _ = walk("explain", "modules.py:Plain", cwd=tmp_path)
     assert json.loads(output)["schema"] == 1
     for text, words in {

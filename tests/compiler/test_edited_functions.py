@@ -19,6 +19,7 @@ from fullgraph.compiler.sources import (
     edit_functions,
     override_sources,
 )
+from tests.text import block
 
 _number = itertools.count()
 
@@ -66,7 +67,12 @@ def reason(edit: FunctionEdit) -> str:
 
 
 def test_everything_is_as_before_after_the_block(load):
-    module = load("def f(x):\n    return x + 1\n")
+    module = load(
+        block("""
+            def f(x):
+                return x + 1
+        """)
+    )
     code, names = module.f.__code__, set(vars(module))
     with edit_functions([FunctionEdit(at(module, "x + 1"), "value", {"value": 7})]):
         assert module.f(1) == 7
@@ -74,7 +80,12 @@ def test_everything_is_as_before_after_the_block(load):
 
 
 def test_everything_is_as_before_after_an_exception(load):
-    module = load("def f(x):\n    return x + 1\n")
+    module = load(
+        block("""
+            def f(x):
+                return x + 1
+        """)
+    )
     with pytest.raises(KeyError), edit_functions([FunctionEdit(at(module, "x + 1"), "7")]):
         raise KeyError
     assert module.f(1) == 2
@@ -94,9 +105,19 @@ def test_a_closure_born_inside_the_block_gets_its_own_code_back(load):
 
 
 def test_a_file_that_changed_on_disk_is_refused(load):
-    module = load("def f(x):\n    return x + 1\n")
+    module = load(
+        block("""
+            def f(x):
+                return x + 1
+        """)
+    )
     with open(module.__file__, "w") as file:
-        file.write("def f(x):\n    return x + 2\n")
+        file.write(
+            block("""
+                def f(x):
+                    return x + 2
+            """)
+        )
     linecache.checkcache(module.__file__)
     assert "changed on disk" in reason(FunctionEdit(at(module, "x + 2"), "7"))
     assert module.f(1) == 2
@@ -133,7 +154,13 @@ def test_what_cannot_be_edited_is_refused_with_a_reason(load, piece, text, why):
 
 
 def test_a_refused_edit_does_not_stop_the_others(load):
-    module = load("n = 2 + 3\ndef f(x):\n    return x + 1\n")
+    module = load(
+        block("""
+            n = 2 + 3
+            def f(x):
+                return x + 1
+        """)
+    )
     with edit_functions(
         [FunctionEdit(at(module, "2 + 3"), "1"), FunctionEdit(at(module, "x + 1"), "7")]
     ) as recoding:
@@ -142,7 +169,12 @@ def test_a_refused_edit_does_not_stop_the_others(load):
 
 
 def test_an_expression_is_wrapped_in_a_call(load):
-    module = load("def f(x):\n    return x + x * 2\n")
+    module = load(
+        block("""
+            def f(x):
+                return x + x * 2
+        """)
+    )
     seen = []
     edit = FunctionEdit(
         at(module, "x * 2"), f"note({ORIGINAL})", {"note": lambda v: seen.append(v) or v}
@@ -153,7 +185,12 @@ def test_an_expression_is_wrapped_in_a_call(load):
 
 
 def test_nested_edits_work_from_the_inside_out(load):
-    module = load("def f(x):\n    return x * 2 + 1\n")
+    module = load(
+        block("""
+            def f(x):
+                return x * 2 + 1
+        """)
+    )
     edits = [
         FunctionEdit(at(module, "x * 2 + 1"), f"({ORIGINAL}, 'outer')"),
         FunctionEdit(at(module, "x * 2"), f"{ORIGINAL} * 10"),
@@ -249,11 +286,29 @@ def test_decorators_of_overloads_are_not_new_ones_of_the_function(load):
 
 
 def test_a_new_assignment_is_made_inside_the_block(load):
-    module = load("LIMIT = 3\n\n\ndef f(x):\n    return x\n")
-    text = (
-        "LIMIT = 4\n\n\ndef g(x):\n    return x + 1\n\n\nh = functools.partial(g, 2)\n\n\n"
-        "def f(x):\n    return x + h()\n"
+    module = load(
+        block("""
+            LIMIT = 3
+
+
+            def f(x):
+                return x
+        """)
     )
+    text = block("""
+        LIMIT = 4
+
+
+        def g(x):
+            return x + 1
+
+
+        h = functools.partial(g, 2)
+
+
+        def f(x):
+            return x + h()
+    """)
     with override_sources({module.__file__: f"import functools\n\n{text}"}):
         assert (module.f(1), module.LIMIT) == (4, 3)
     assert module.f(1) == 1
@@ -341,7 +396,10 @@ def test_calls_on_imported_modules(load):
 
 
 def test_a_notebook_cell_is_read_from_linecache():
-    text = "def cell(x):\n    return x + 1\n"
+    text = block("""
+        def cell(x):
+            return x + 1
+    """)
     name = "<ipython-input-3-abc>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     scope: dict = {}
@@ -353,7 +411,11 @@ def test_a_notebook_cell_is_read_from_linecache():
 
 def test_a_cell_is_compiled_one_statement_at_a_time_as_ipython_does():
     """Since 3.11 `math.floor(x)` compiles differently where the module imports `math`."""
-    text = "import math\ndef cell(x):\n    return math.floor(x) + 1\n"
+    text = block("""
+        import math
+        def cell(x):
+            return math.floor(x) + 1
+    """)
     name = "<ipython-input-4-abc>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     scope: dict = {}
@@ -379,7 +441,13 @@ def test_two_instances_and_a_bound_hook_share_the_edit(load):
 
 
 def test_positions_of_edited_code_are_the_original_ones(load):
-    module = load("def f(x):\n    return (x +\n        1 / x)\n")
+    module = load(
+        block("""
+            def f(x):
+                return (x +
+                    1 / x)
+        """)
+    )
     with edit_functions(
         [FunctionEdit(at(module, "x"), "x"), FunctionEdit(at(module, "1 / x"), "1 / 0")]
     ):

@@ -27,6 +27,7 @@ from fullgraph.compiler.isolation import (
     state_digest,
 )
 from fullgraph.compiler.isolation.shared_memory import shared_mappings
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -291,7 +292,13 @@ def test_output_of_python_and_c_is_caught(where, capfd):
     lines = sorted(outcome.output.splitlines())
     assert lines == ["error", "from c", "grandchild", "logged", "python"]
     caught = capfd.readouterr()
-    assert (caught.out, caught.err) == ("before\nafter\n", "")
+    assert (caught.out, caught.err) == (
+        block("""
+            before
+            after
+        """),
+        "",
+    )
 
 
 @both

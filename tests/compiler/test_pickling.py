@@ -24,6 +24,7 @@ from fullgraph.compiler.private import (
 from fullgraph.minifier.graphs import describe_value, fingerprint
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.reduce.stages import capture_graphs
+from tests.text import block
 
 X = torch.randn(4, 6)
 ONES = torch.ones(2)
@@ -167,7 +168,11 @@ def test_a_triton_kernel_is_known_by_another_number():
 @pytest.mark.compiles
 def test_functions_that_nobody_could_import_come_along(tmp_path):
     module = types.ModuleType("stray")
-    text = "STEP = 2\nclass Stray:\n    def __call__(self, x):\n        return x + STEP"
+    text = block("""
+        STEP = 2
+        class Stray:
+            def __call__(self, x):
+                return x + STEP""")
     exec(text, vars(module))
     sys.modules["stray"] = module
     try:
@@ -175,8 +180,13 @@ def test_functions_that_nobody_could_import_come_along(tmp_path):
     finally:
         del sys.modules["stray"]
     (tmp_path / "data").write_bytes(data)
-    there = "from fullgraph.compiler.private import deserialize\nimport sys\n"
-    there += "stray, ten = deserialize(open(sys.argv[1], 'rb').read())\nprint(stray(1), ten(5))"
+    there = block("""
+        from fullgraph.compiler.private import deserialize
+        import sys
+    """)
+    there += block("""
+        stray, ten = deserialize(open(sys.argv[1], 'rb').read())
+        print(stray(1), ten(5))""")
     command = [sys.executable, "-c", there, str(tmp_path / "data")]
     assert subprocess.check_output(command, text=True, timeout=100) == "3 50\n"
 
@@ -194,7 +204,12 @@ class Reduced:
 
 def test_two_threads_may_serialize_at_once():
     module = sys.modules["stray"] = types.ModuleType("stray")
-    exec("class Stray:\n    size = 3", vars(module))
+    exec(
+        block("""
+            class Stray:
+                size = 3"""),
+        vars(module),
+    )
     is_second_inside, is_first_done, data = threading.Event(), threading.Event(), []
 
     def serialize_second():

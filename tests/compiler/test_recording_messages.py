@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fullgraph.compiler.recording import parse_graph_break, parse_guard
+from tests.text import block
 
 PRINT = """Failed to trace builtin operator
   Explanation: Dynamo does not know how to trace builtin operator `print`
@@ -38,7 +39,16 @@ def test_a_break_while_another_is_handled_is_its_wrapper() -> None:
     assert text.wrappers == ("graph break in loop",)
 
 
-@pytest.mark.parametrize("text", ["", "one line", "two\nlines"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "one line",
+        block("""
+            two
+            lines"""),
+    ],
+)
 def test_other_text_is_a_type_of_its_first_line(text: str) -> None:
     assert parse_graph_break(text).gb_type == text.partition("\n")[0]
 

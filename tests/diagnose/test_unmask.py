@@ -9,6 +9,7 @@ from fullgraph.diagnose.unmask import UnmaskResult, unmask
 from fullgraph.diagnose.unmask.replacements import spell_value
 from tests.diagnose import hiding
 from tests.diagnose.unmasking import expression, search, traced
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -136,14 +137,14 @@ def test_the_generator_of_a_context_manager_is_only_a_consequence():
 
 
 def test_a_model_in_a_notebook_cell():
-    text = (
-        "import torch\n"
-        "class Cell(torch.nn.Module):\n"
-        "    def forward(self, x):\n"
-        "        for _ in range(2):\n"
-        "            print('é'); y = x.sum().item(); print(y)\n"
-        "        return x + y\n"
-    )
+    text = block("""
+        import torch
+        class Cell(torch.nn.Module):
+            def forward(self, x):
+                for _ in range(2):
+                    print('é'); y = x.sum().item(); print(y)
+                return x + y
+    """)
     name = "<ipython-input-7-0>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     scope: dict = {"__name__": "__main__"}

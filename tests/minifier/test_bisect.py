@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from fullgraph import FullgraphError, bisect
 from fullgraph.cli import main
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -300,9 +301,11 @@ def test_a_kind_that_does_not_exist():
 def test_the_command(tmp_path, capsys):
     file = tmp_path / "bug.py"
     file.write_text(
-        "import torch\n"
-        "def build():\n"
-        "    return (lambda x: x.to_mkldnn().to_dense() * 2), (torch.randn(4, 4),)\n"
+        block("""
+            import torch
+            def build():
+                return (lambda x: x.to_mkldnn().to_dense() * 2), (torch.randn(4, 4),)
+        """)
     )
     assert main(["bisect", str(file), "--backend", "aot_eager", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

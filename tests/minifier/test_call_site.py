@@ -10,6 +10,7 @@ import pytest
 
 from fullgraph.minifier.extract.call_site import text_of_call
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
+from tests.text import block
 
 LIBRARY = """\
 import math
@@ -55,16 +56,45 @@ def call_of(text: str) -> object:
 
 
 CALLS: Mapping[str, str] = {
-    "at the top": "model = Scale(3)\nmodel.factor += 1\nask(model, (n,))\n",
-    "in a block": "if True:\n    model = Scale(4)\n    found = ask(model, (n,), budget=3)\n",
-    "of names": "model = Scale(4)\nask(inputs=(n,), model=model)\nraise_error = 1\n",
+    "at the top": block("""
+        model = Scale(3)
+        model.factor += 1
+        ask(model, (n,))
+    """),
+    "in a block": block("""
+        if True:
+            model = Scale(4)
+            found = ask(model, (n,), budget=3)
+    """),
+    "of names": block("""
+        model = Scale(4)
+        ask(inputs=(n,), model=model)
+        raise_error = 1
+    """),
     "in main": (
-        "def main():\n    model = Scale(1)\n    for one in (2, 3):\n"
-        "        model.factor += one - 1\n"
-        "    with open(__file__):\n        return ask(model, (n,))\n\n\n"
-        "LATER = 3\n\n\nif __name__ == '__main__':\n    main()\n"
+        block("""
+            def main():
+                model = Scale(1)
+                for one in (2, 3):
+                    model.factor += one - 1
+                with open(__file__):
+                    return ask(model, (n,))
+
+
+            LATER = 3
+
+
+            if __name__ == '__main__':
+                main()
+        """)
     ),
-    "with a parameter": "def run(factor):\n    ask(Scale(factor), n)\n\n\nrun(4)\n",
+    "with a parameter": block("""
+        def run(factor):
+            ask(Scale(factor), n)
+
+
+        run(4)
+    """),
 }
 
 
@@ -72,14 +102,27 @@ CALLS: Mapping[str, str] = {
 def test_the_statements_before_the_call_make_the_program(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = "from scales import Scale\nimport math\n\nn = math.floor(7.5)\n\n\n"
+    start = block("""
+        from scales import Scale
+        import math
+
+        n = math.floor(7.5)
+
+
+    """)
     text = text_from(tmp_path, monkeypatch, start + CALLS[where])
     assert call_of(text) == 12, text
 
 
 def test_keyword_arguments_are_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = text_from(
-        tmp_path, monkeypatch, "import scales\n\nask(scales.halve, (), kwargs={'x': 9})\n"
+        tmp_path,
+        monkeypatch,
+        block("""
+            import scales
+
+            ask(scales.halve, (), kwargs={'x': 9})
+        """),
     )
     assert call_of(text) == 4
 
@@ -90,8 +133,21 @@ def test_keyword_arguments_are_inputs(tmp_path: Path, monkeypatch: pytest.Monkey
         "ask(*pair)\n",
         "ask(**{'model': abs, 'inputs': (1,)})\n",
         "ask(abs)\n",
-        "class Main:\n    def run(self):\n        ask(abs, (1,))\n\n\nMain().run()\n",
-        "def main(given):\n    ask(given, (1,))\n\n\nmain(Other())\n",
+        block("""
+            class Main:
+                def run(self):
+                    ask(abs, (1,))
+
+
+            Main().run()
+        """),
+        block("""
+            def main(given):
+                ask(given, (1,))
+
+
+            main(Other())
+        """),
     ],
 )
 def test_calls_that_do_not_tell(text: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from fullgraph.minifier.extract.extract import from_builder, from_file, standalo
 from fullgraph.minifier.extract.stubs import Recording
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from tests.minifier.extracting import network
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -244,7 +245,12 @@ def test_what_no_source_gives_is_refused() -> None:
 def test_a_builder_with_what_it_reaches() -> None:
     text = from_builder(network.build_network)
     assert "tests" not in text
-    assert "def build():\n    return build_network()[:2]" in text
+    assert (
+        block("""
+            def build():
+                return build_network()[:2]""")
+        in text
+    )
 
     def job(say: Callable[[object], None]) -> str:
         model, args, _ = entry_call(load_module(text))

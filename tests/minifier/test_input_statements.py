@@ -10,6 +10,7 @@ import torch
 from fullgraph.minifier.emit.input_statements import assign_inputs
 from fullgraph.minifier.emit.literals import is_same_tensor
 from fullgraph.minifier.emit.program_text import Unwritable
+from tests.text import block
 
 
 def again(**values: Any) -> dict[str, Any]:
@@ -28,7 +29,9 @@ def test_plain_values() -> None:
 def test_one_special_element_gets_a_line() -> None:
     x = torch.linspace(-2, 2, 32)
     x[3] = torch.nan
-    assert assign_inputs({"x": x}) == "x = torch.linspace(-2, 2, 32)\nx[3] = torch.nan"
+    assert assign_inputs({"x": x}) == block("""
+        x = torch.linspace(-2, 2, 32)
+        x[3] = torch.nan""")
 
 
 def test_one_tensor_twice_is_one_tensor() -> None:

@@ -20,6 +20,7 @@ from fullgraph.minifier import script_stages
 from fullgraph.minifier.reduce import stages
 from fullgraph.minifier.reduce.source import statements
 from fullgraph.minifier.repro import fresh_interpreter as fresh
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -447,7 +448,16 @@ def test_a_script_that_fails_its_control_is_not_handed_over(passes, monkeypatch)
 
     def draft(reduction, **given):
         return script_stages.DraftScript(
-            "# here\nimport torch\n", None, 3, alone, None, (1, 1), "operators"
+            block("""
+                # here
+                import torch
+            """),
+            None,
+            3,
+            alone,
+            None,
+            (1, 1),
+            "operators",
         )
 
     monkeypatch.setattr(script_stages, "_script_from_graph", draft)
@@ -455,7 +465,13 @@ def test_a_script_that_fails_its_control_is_not_handed_over(passes, monkeypatch)
     found = minify(lambda x: x + torch.compiler.is_compiling(), torch.randn(3), backend="eager")
     assert "It does not stand." in found.notes and not found.standalone
     assert found.text == (
-        "# here\n# Not standalone: It does not stand.\nimport torch\n" if passes else ""
+        block("""
+            # here
+            # Not standalone: It does not stand.
+            import torch
+        """)
+        if passes
+        else ""
     )
 
 
@@ -618,6 +634,12 @@ def test_the_budget_gives_the_best_so_far(tmp_path):
 
 def test_the_command_says_in_one_sentence_that_nothing_fails(tmp_path, capsys):
     file = tmp_path / "fine.py"
-    file.write_text("import torch\ndef build():\n    return torch.relu, (torch.ones(3),)\n")
+    file.write_text(
+        block("""
+            import torch
+            def build():
+                return torch.relu, (torch.ones(3),)
+        """)
+    )
     assert main(["minify", str(file), "--backend", "dynamo"]) == 0
     assert capsys.readouterr().out.count("every rung gives what eager gives.") == 1

@@ -22,7 +22,16 @@ from types import FrameType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = "compiler", "diagnose", "rewrites", "minifier", "fullgraph", "tests", "benchmarks", "examples"
+FOLDERS = (
+    "compiler",
+    "diagnose",
+    "rewrites",
+    "minifier",
+    "fullgraph",
+    "tests",
+    "benchmarks",
+    "examples",
+)
 ALWAYS = "constraints.txt", "pyproject.toml", "tests/conftest.py"
 
 
@@ -45,20 +54,19 @@ class ExecutedFiles:
         """Replace the rows of these tests, and write the file."""
         files = {test: [self._files[n] for n in row["files"]] for test, row in self._tests.items()}
         files |= {test: sorted(_with_imports(names)) for test, names in executed.items()}
-        digests = {test: _digest_of(files[test]) for test in executed}
-        numbers = {name: n for n, name in enumerate(sorted({f for one in files.values() for f in one}))}
-        rows = (
-            f"{json.dumps(test)}: "
-            + json.dumps(
-                {
-                    "digest": digests.get(test) or self._tests[test]["digest"],
-                    "files": [numbers[name] for name in files[test]],
-                }
-            )
-            for test in sorted(files)
-        )
-        text = '{"files": ' + json.dumps([*numbers]) + ',\n"tests": {\n' + ",\n".join(rows) + "\n}}\n"
-        self.path.write_text(text)
+        names = sorted({name for some in files.values() for name in some})
+        numbers = {name: number for number, name in enumerate(names)}
+        self._tests = {
+            test: {
+                "digest": _digest_of(some) if test in executed else self._tests[test]["digest"],
+                "files": [numbers[name] for name in some],
+            }
+            for test, some in sorted(files.items())
+        }
+        self._files = names
+        told = (f"{json.dumps(test)}: {json.dumps(row)}" for test, row in self._tests.items())
+        rows = ",\n".join(told)
+        self.path.write_text(f'{{"files": {json.dumps(names)},\n"tests": {{\n{rows}\n}}}}\n')
 
 
 @contextmanager

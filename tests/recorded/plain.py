@@ -1,7 +1,8 @@
 """Frozen dataclasses as JSON: what a run in another process returns, written down.
 
-A dataclass becomes `{"Position": ["net.py", 3, 4]}`, its fields in order without those at the end
-that have their default, an enum `{"Kind": "crash"}`, a tuple or list a list, a dict a list of pairs.
+A dataclass becomes `{"Position": ["net.py", 3, 4]}`: its fields in order, without those at the end
+that have their default. An enum becomes `{"Kind": "crash"}`, a tuple or list a list, a dict a list
+of pairs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def encode(value: Any) -> Plain:
         return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
     name = type(value).__name__
     if name not in _module_of_class():
-        raise TypeError(f"{type(value).__qualname__} is not among the classes of {__name__}: add it")
+        raise TypeError(
+            f"{type(value).__qualname__} is not among the classes of {__name__}: add it"
+        )
     if isinstance(value, Enum):
         return {name: value.value}
     fields = [(getattr(value, field.name), _default(field)) for field in dataclasses.fields(value)]

@@ -11,20 +11,32 @@ from hypothesis import strategies as st
 
 from fullgraph.rewrites.rules import all_rules
 from fullgraph.rewrites.source import dotted_name, parse_document
+from tests.text import block
 
 from .harness import rewritten
 
-HEAD = "import torch\nfrom torch.autograd import Variable\n\n\n"
+HEAD = block("""
+    import torch
+    from torch.autograd import Variable
+
+
+""")
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 STATEMENTS = [
     "y = y * Variable(torch.ones(4))",
     "y = y + Variable(  torch.ones( 4 ) , requires_grad = False )",
     "y = y.reshape(4)  # a comment",
-    "y = (y +\n         1)",
+    block("""
+        y = (y +
+                 1)"""),
     "z = {'a' : 1}",
     "if True: y = y+1",
-    "# only a comment\n    pass",
-    "y = y * Variable(  # why\n        torch.ones(4))",
+    block("""
+        # only a comment
+            pass"""),
+    block("""
+        y = y * Variable(  # why
+                torch.ones(4))"""),
 ]
 
 
@@ -55,7 +67,12 @@ def test_fixing_again_changes_nothing_and_other_lines_stay(source):
 
 @given(st.text(alphabet=" \t\n#abcé=()+", max_size=40))
 @example("a\n\n ")
-@example("a\n\n #")
+@example(
+    block("""
+        a
+
+         #""")
+)
 @example("a\n\n\t#\n")
 @example("a\r\n\r\n")
 @example('"""\n# no comment"""\n')

@@ -18,6 +18,7 @@ from fullgraph.diagnose.explanation_data import (
     Note,
     RecompileInfo,
 )
+from tests.text import block
 
 SITE = "/usr/lib/python3.11/site-packages/"
 FILE = "models/net.py"
@@ -84,8 +85,12 @@ ITEM = Cause(
         Advice(
             text="Keep the number in a tensor.",
             kind="code",
-            before="total = mask.sum().item()\ny / max(total, 1)",
-            after="total = mask.sum()\ny / total.clamp(min=1)",
+            before=block("""
+                total = mask.sum().item()
+                y / max(total, 1)"""),
+            after=block("""
+                total = mask.sum()
+                y / total.clamp(min=1)"""),
             modes=("default", "fullgraph"),
         ),
     ),

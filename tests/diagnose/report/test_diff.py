@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.diagnose.report.diff import diff
+from tests.text import block
 
 from .explanations import BRANCH, HIDDEN, ITEM, TWO
 from .strategies import EXPLANATION
@@ -56,7 +57,12 @@ def test_a_checkout_elsewhere_is_the_same_file():
 
 
 def test_reformatted_white_space_is_the_same_expression():
-    formatted = replace(ITEM, expression="mask.sum(\n).item()")
+    formatted = replace(
+        ITEM,
+        expression=block("""
+            mask.sum(
+            ).item()"""),
+    )
     assert diff(with_causes(ITEM), with_causes(formatted)).kept
 
 

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 
 from fullgraph.diagnose.report.rows import cause_rows, describe_edit, find_remedy
 from fullgraph.rewrites.fix.results import unified_diff
+from tests.text import block
 
 from .explanations import BRANCH, EDITED, FILE, HIDDEN, ITEM, KEEP, SETTING, TWO, graph
 from .strategies import EXPLANATION
@@ -78,7 +79,13 @@ def test_a_cause_of_one_mode_says_so():
         ({}, "edit", "total = mask.sum()"),
         ({"after": ("import math", "", "total = 1")}, "edit", "total = 1"),
         ({"after": ("if ready:", "    run()")}, "edit", "if ready: run()"),
-        ({"after": ("a = 1", "b = 2")}, "edit", "a = 1\nb = 2"),
+        (
+            {"after": ("a = 1", "b = 2")},
+            "edit",
+            block("""
+                a = 1
+                b = 2"""),
+        ),
         ({"after": ("x = 1",) * 5}, "edit", KEEP.why),
         ({"after": ()}, "delete", "total = mask.sum().item()"),
         ({"line": 3}, "edit", "line 3: total = mask.sum()"),
@@ -101,9 +108,16 @@ def test_without_a_rule_it_is_the_first_advice_for_the_code():
     assert find_remedy(replace(ITEM, position=replace(ITEM.position, file=FILE), advice=())).text
 
 
-BEFORE = (
-    "import numpy\nimport torch\n\n\ndef f(x):\n    if x.sum() > 0:\n        x = 2\n    return x\n"
-)
+BEFORE = block("""
+    import numpy
+    import torch
+
+
+    def f(x):
+        if x.sum() > 0:
+            x = 2
+        return x
+""")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +126,16 @@ BEFORE = (
         # An import that goes moves no number of the lines below it.
         ([("import numpy\n", ""), ("    if x.sum() > 0:\n        x = 2\n", "    x = 3\n")], "6–7"),
         (
-            [("import torch\n", "import math\nimport torch\n"), ("    return x", "    return -x")],
+            [
+                (
+                    "import torch\n",
+                    block("""
+                        import math
+                        import torch
+                    """),
+                ),
+                ("    return x", "    return -x"),
+            ],
             "",
         ),
         (

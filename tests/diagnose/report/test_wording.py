@@ -5,6 +5,7 @@ import pytest
 
 from fullgraph.diagnose.explanation_data import Measurement, Note
 from fullgraph.diagnose.report import wording
+from tests.text import block
 
 from .explanations import BRANCH, CLEAN, ITEM, TROUBLED, TWO
 
@@ -13,7 +14,14 @@ from .explanations import BRANCH, CLEAN, ITEM, TROUBLED, TWO
     ("text", "expected"),
     [
         ("plain é 日本", "plain é 日本"),
-        ("two\nlines", "two\nlines"),
+        (
+            block("""
+                two
+                lines"""),
+            block("""
+                two
+                lines"""),
+        ),
         ("\ttab", "    tab"),
         ("\x1b[31m", "\\x1b[31m"),
         ("a\u202eb", "a\\u202eb"),

@@ -9,6 +9,7 @@ from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.explanation_data import Advice
 from fullgraph.diagnose.taxonomy.advice import FIXES, with_user_expression
 from tests.diagnose.taxonomy.snippets import a_break, breaks
+from tests.text import block
 
 
 def advice_on(example: str, expression: str) -> tuple[Advice, ...]:
@@ -38,7 +39,12 @@ def test_code_comes_before_settings() -> None:
 
 @pytest.mark.compiles
 def test_a_setting_always_names_a_trap() -> None:
-    settings = advice_on("print(x)\ny = x", "print(x)")
+    settings = advice_on(
+        block("""
+            print(x)
+            y = x"""),
+        "print(x)",
+    )
     assert all(advice.trap for advice in settings if advice.kind == "config")
 
 

@@ -11,79 +11,185 @@ from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.taxonomy import is_consequence
 from fullgraph.diagnose.taxonomy.known_functions import named_in_context
 from tests.diagnose.taxonomy.snippets import HERE, a_break, breaks
+from tests.text import block
 
 CALLS = {
-    "import time as clock\ny = x * clock.monotonic()": ("clock", "reads the clock"),
-    "import datetime\ny = x * datetime.datetime.now().hour": ("clock", "reads the clock"),
-    "import uuid\ny = x + len(str(uuid.uuid4()))": ("unique id", "random bytes"),
-    "import os\ny = x + len(os.getcwd())": ("operating system", "operating system"),
-    "import os\ny = x + os.path.exists('/')": ("operating system", "operating system"),
-    "import subprocess\nsubprocess.run(['true'])\ny = x": ("operating system", "process"),
-    "import threading\nthreading.Lock()\ny = x + 1": ("lock or thread", "outside the graph"),
-    "import zlib\ny = x + zlib.crc32(b'a')": ("C extension", "implemented in C"),
-    "import json\ny = x + len(json.dumps({'a': 1}))": ("C extension", "implemented in C"),
-    "import logging\nlogging.info('a')\ny = x": ("print / logging", "logging"),
+    block("""
+        import time as clock
+        y = x * clock.monotonic()"""): ("clock", "reads the clock"),
+    block("""
+        import datetime
+        y = x * datetime.datetime.now().hour"""): ("clock", "reads the clock"),
+    block("""
+        import uuid
+        y = x + len(str(uuid.uuid4()))"""): ("unique id", "random bytes"),
+    block("""
+        import os
+        y = x + len(os.getcwd())"""): ("operating system", "operating system"),
+    block("""
+        import os
+        y = x + os.path.exists('/')"""): ("operating system", "operating system"),
+    block("""
+        import subprocess
+        subprocess.run(['true'])
+        y = x"""): ("operating system", "process"),
+    block("""
+        import threading
+        threading.Lock()
+        y = x + 1"""): ("lock or thread", "outside the graph"),
+    block("""
+        import zlib
+        y = x + zlib.crc32(b'a')"""): ("C extension", "implemented in C"),
+    block("""
+        import json
+        y = x + len(json.dumps({'a': 1}))"""): ("C extension", "implemented in C"),
+    block("""
+        import logging
+        logging.info('a')
+        y = x"""): ("print / logging", "logging"),
     "y = x * random.choice([1, 2])": ("random number", "Python's random generator"),
-    "torch.manual_seed(0)\ny = x + torch.rand(4)": ("random generator state", "sets the state"),
-    "torch.save(x, '/dev/null')\ny = x": ("operating system", "writes a file"),
+    block("""
+        torch.manual_seed(0)
+        y = x + torch.rand(4)"""): ("random generator state", "sets the state"),
+    block("""
+        torch.save(x, '/dev/null')
+        y = x"""): ("operating system", "writes a file"),
     "y = x + len(globals())": ("introspection", "running program"),
     "y = x + len(str(x))": ("tensor as text", "needs its values"),
     "y = copy.deepcopy(x) + 1": ("copy", "copy"),
     "y = outside(x) + 1": ("disabled function", "torch.compiler.disable"),
-    "torch._dynamo.graph_break()\ny = x + 1": ("explicit graph break", "asks for"),
+    block("""
+        torch._dynamo.graph_break()
+        y = x + 1"""): ("explicit graph break", "asks for"),
     "y = x.clone().resize_(12)": ("tensor mutation", "changes a tensor"),
     "y = nn.Linear(4, 4)(x)": ("new parameter", "nn.Parameter"),
-    "with torch.device('cpu'):\n    y = x + torch.ones(4)": ("context manager", "torch.device"),
-    "import warnings as w\nw.warn('a')\ny = x": ("warning", "side effect"),
-    "lock = threading.RLock()\n\n\ndef forward(x):\n    with lock:\n        return x + 1": (
+    block("""
+        with torch.device('cpu'):
+            y = x + torch.ones(4)"""): ("context manager", "torch.device"),
+    block("""
+        import warnings as w
+        w.warn('a')
+        y = x"""): ("warning", "side effect"),
+    block("""
+        lock = threading.RLock()
+
+
+        def forward(x):
+            with lock:
+                return x + 1"""): (
         "lock or thread",
         "outside the graph",
     ),
-    "lock = threading.Lock()\n\n\ndef forward(x):\n    lock.acquire()\n    return x + 1": (
+    block("""
+        lock = threading.Lock()
+
+
+        def forward(x):
+            lock.acquire()
+            return x + 1"""): (
         "lock or thread",
         "outside the graph",
     ),
-    "net = torch.jit.trace(nn.Softplus(), torch.ones(4))\n\n\ndef forward(x):\n    return net(x)": (
+    block("""
+        net = torch.jit.trace(nn.Softplus(), torch.ones(4))
+
+
+        def forward(x):
+            return net(x)"""): (
         "TorchScript",
         "does not enter",
     ),
-    "net = nn.Tanh()\n\n\ndef forward(x):\n    net.register_forward_hook(print)\n    return x": (
+    block("""
+        net = nn.Tanh()
+
+
+        def forward(x):
+            net.register_forward_hook(print)
+            return x"""): (
         "hook registration",
         "registers",
     ),
-    "rng = np.random.default_rng()\n\n\ndef forward(x):\n    return x * rng.normal()": (
+    block("""
+        rng = np.random.default_rng()
+
+
+        def forward(x):
+            return x * rng.normal()"""): (
         "random number",
         "NumPy's random generator",
     ),
-    "rng = np.random.RandomState()\n\n\ndef forward(x):\n    return x * rng.rand()": (
+    block("""
+        rng = np.random.RandomState()
+
+
+        def forward(x):
+            return x * rng.rand()"""): (
         "random number",
         "NumPy's random generator",
     ),
-    "out = open(os.devnull)\n\n\ndef forward(x):\n    return x + len(out.read())": (
+    block("""
+        out = open(os.devnull)
+
+
+        def forward(x):
+            return x + len(out.read())"""): (
         "operating system",
         "reads or writes a file",
     ),
-    "out = io.StringIO()\n\n\ndef forward(x):\n    return x + out.write('a')": (
+    block("""
+        out = io.StringIO()
+
+
+        def forward(x):
+            return x + out.write('a')"""): (
         "operating system",
         "reads or writes a file",
     ),
-    "weight = torch.ones(4, requires_grad=True)\nsgd = torch.optim.SGD([weight])\n\n\n"
-    "def forward(x):\n    sgd.step()\n    return x": ("optimizer", "optimizer"),
-    "weight = torch.ones(4, requires_grad=True)\nsgd = torch.optim.SGD([weight])\n\n\n"
-    "def forward(x):\n    sgd.zero_grad()\n    return x": ("optimizer", "optimizer"),
-    "net = nn.PReLU()\n\n\n"
-    "def forward(x):\n    net.load_state_dict(net.state_dict())\n    return x": (
+    block("""
+        weight = torch.ones(4, requires_grad=True)
+        sgd = torch.optim.SGD([weight])
+
+
+        def forward(x):
+            sgd.step()
+            return x"""): ("optimizer", "optimizer"),
+    block("""
+        weight = torch.ones(4, requires_grad=True)
+        sgd = torch.optim.SGD([weight])
+
+
+        def forward(x):
+            sgd.zero_grad()
+            return x"""): ("optimizer", "optimizer"),
+    block("""
+        net = nn.PReLU()
+
+
+        def forward(x):
+            net.load_state_dict(net.state_dict())
+            return x"""): (
         "nn.Module",
         "parameters of a module",
     ),
-    "import asyncio\nasyncio._get_running_loop()\ny = x + 1": (
+    block("""
+        import asyncio
+        asyncio._get_running_loop()
+        y = x + 1"""): (
         "lock or thread",
         "event loop",
     ),
-    "import ctypes\ny = x + ctypes.c_int(3).value": ("C extension", "implemented in C"),
-    "import datetime\ny = x + datetime.date(2026, 1, 2).month": ("C extension", "in C"),
-    "import glob\ny = x + len(glob.glob('/'))": ("operating system", "operating system"),
-    "torch.set_flush_denormal(False)\ny = x": ("side effect", "setting of torch"),
+    block("""
+        import ctypes
+        y = x + ctypes.c_int(3).value"""): ("C extension", "implemented in C"),
+    block("""
+        import datetime
+        y = x + datetime.date(2026, 1, 2).month"""): ("C extension", "in C"),
+    block("""
+        import glob
+        y = x + len(glob.glob('/'))"""): ("operating system", "operating system"),
+    block("""
+        torch.set_flush_denormal(False)
+        y = x"""): ("side effect", "setting of torch"),
     "y = x.clone().share_memory_()": ("tensor mutation", "storage"),
     "y = x + x.untyped_storage().nbytes()": ("introspection", "looks at"),
     "y = torch.nested.nested_tensor([x, x])": ("nested tensor", "nested tensor"),
@@ -187,7 +293,9 @@ def test_a_type_of_no_meaning_is_other_and_quoted() -> None:
         (
             "Attempted to call function marked as skipped",
             "module: builtins, qualname: __build_class__, skip reason: <missing reason>",
-            "class Point:\n    value = 1",
+            block("""
+                class Point:
+                    value = 1"""),
             "class definition",
         ),
         (

@@ -8,6 +8,7 @@ from fullgraph.compiler.categories import Category
 from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.taxonomy.sentences import WIDTH, quote
 from tests.diagnose.taxonomy.snippets import a_break, breaks
+from tests.text import block
 
 
 @pytest.mark.compiles
@@ -15,7 +16,11 @@ from tests.diagnose.taxonomy.snippets import a_break, breaks
     "text, expression, value, said",
     [
         (
-            "if x.sum() > 0:\n    y = x + 1\nelse:\n    y = x",
+            block("""
+                if x.sum() > 0:
+                    y = x + 1
+                else:
+                    y = x"""),
             "x.sum() > 0",
             "bool[] True",
             "`x.sum() > 0` is a tensor (bool[], here True): the branch depends on data.",
@@ -60,10 +65,33 @@ def test_a_raise_is_no_error_of_tracing() -> None:
 
 
 def test_a_statement_is_quoted_by_its_head() -> None:
-    assert quote("if a > 0:\n    b()\nelse:\n    c()") == "`a > 0`"
-    assert quote("with lock, other as o:\n    b()") == "`with lock, other as o`"
+    assert (
+        quote(
+            block("""
+                if a > 0:
+                    b()
+                else:
+                    c()""")
+        )
+        == "`a > 0`"
+    )
+    assert (
+        quote(
+            block("""
+                with lock, other as o:
+                    b()""")
+        )
+        == "`with lock, other as o`"
+    )
     assert quote("for row in rows: b(row)") == "`for row in rows`"
-    assert quote("class A:\n    pass") == "`class A`"
+    assert (
+        quote(
+            block("""
+                class A:
+                    pass""")
+        )
+        == "`class A`"
+    )
 
 
 def test_a_long_expression_is_shortened_in_the_middle() -> None:

@@ -9,6 +9,7 @@ from fullgraph.compiler.categories import Category
 from fullgraph.diagnose.taxonomy.advice import FIXES
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
 from tests.diagnose.taxonomy.snippets import breaks, compiled, eager, setting
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -48,7 +49,9 @@ def test_a_bad_side_of_cond_is_a_hard_error_by_default(side: str) -> None:
 
 
 def test_an_assert_becomes_a_runtime_error() -> None:
-    text = "assert (x < 0).all(), 'positive'\ny = x + 1"
+    text = block("""
+        assert (x < 0).all(), 'positive'
+        y = x + 1""")
     with pytest.raises(AssertionError):
         eager(text)
     with pytest.raises(RuntimeError):
@@ -72,12 +75,24 @@ def test_a_reordered_print_shows_a_later_value(capsys) -> None:
 
 def test_a_reordered_print_takes_no_sizes() -> None:
     with setting("torch._dynamo.config.reorderable_logging_functions = {print}"):
-        assert breaks("print(x.shape)\ny = x + 1", "default")
+        assert breaks(
+            block("""
+                print(x.shape)
+                y = x + 1"""),
+            "default",
+        )
     assert "not `x.shape`" in traps(Category.PRINT)
 
 
 @pytest.mark.parametrize(
-    "text", ["if x.sum().item() > 0:\n    x = x + 1\ny = x", "y = x * x[0].tolist()[0]"]
+    "text",
+    [
+        block("""
+            if x.sum().item() > 0:
+                x = x + 1
+            y = x"""),
+        "y = x * x[0].tolist()[0]",
+    ],
 )
 def test_capturing_scalars_leaves_branches_and_float_lists_broken(text: str) -> None:
     with setting(SCALARS):
@@ -87,12 +102,21 @@ def test_capturing_scalars_leaves_branches_and_float_lists_broken(text: str) -> 
 
 def test_capturing_shapes_leaves_branches_on_them_broken() -> None:
     with setting(SHAPES):
-        assert breaks("z = x[mask]\ny = z if len(z) > 3 else x", "default")
+        assert breaks(
+            block("""
+                z = x[mask]
+                y = z if len(z) > 3 else x"""),
+            "default",
+        )
     assert "branches on them" in traps(Category.MASK)
 
 
 def test_a_deepcopy_is_a_leaf_and_a_clone_is_not() -> None:
-    assert eager("import copy\ny = copy.deepcopy(leaf).is_leaf")
+    assert eager(
+        block("""
+            import copy
+            y = copy.deepcopy(leaf).is_leaf""")
+    )
     assert not eager("y = leaf.clone().is_leaf")
     assert "leaf" in traps(Category.COPY)
 

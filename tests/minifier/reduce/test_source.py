@@ -14,6 +14,7 @@ from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from fullgraph.minifier.reduce.source.passes import reduce_source
 from tests.minifier.fake_oracle import judged
 from tests.minifier.reduce.text_problems import breaks, lines, reduced
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -215,7 +216,16 @@ def test_one_job_and_three_give_the_same() -> None:
 
 
 def test_a_text_without_an_entry() -> None:
-    text = "import math\n\ndef f(x):\n    y = x * 2\n    return y\n\nz = f(21)\nw = math.pi\n"
+    text = block("""
+        import math
+
+        def f(x):
+            y = x * 2
+            return y
+
+        z = f(21)
+        w = math.pi
+    """)
 
     def has_z(candidate: str) -> bool:
         space: dict[str, object] = {}

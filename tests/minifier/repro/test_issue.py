@@ -17,6 +17,7 @@ from fullgraph.minifier.repro.operator_names import operators
 from fullgraph.minifier.repro.script_check import ScriptCheck, first_clauses
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.culprit import Culprit
+from tests.text import block
 
 SCRIPT = """\
 # torch 2.13.0
@@ -109,7 +110,14 @@ def test_titles_say_what_is_wrong() -> None:
 def test_a_long_error_ends_at_a_clause() -> None:
     error = "CppCompileError: error: no match for operator+ (operand types are " + "x" * 99 + ")"
     assert first_clauses(error) == "CppCompileError: error: no match for operator+"
-    assert first_clauses("KeyError: 3.\nmore") == "KeyError: 3"
+    assert (
+        first_clauses(
+            block("""
+                KeyError: 3.
+                more""")
+        )
+        == "KeyError: 3"
+    )
     assert first_clauses("KeyError: " + "x" * 999) == "KeyError"
     wide = "TorchRuntimeError: RuntimeError: a() && b() INTERNAL ASSERT FAILED at file.cpp"
     assert first_clauses(f"{wide} {'y' * 99}") == f"{wide} …"
@@ -153,7 +161,10 @@ OPERATORS = {
     "torch.ones": "def f(): return torch.ones(2)",
     "OrderedDict.move_to_end": "def f(x): return OrderedDict(a=x).move_to_end('a')",
     "Tensor.__setitem__": "def f(x): x[1:] = x[:-1]",
-    "+": "def f(x):\n    x = x + 1\n    return x",
+    "+": block("""
+        def f(x):
+            x = x + 1
+            return x"""),
     "`x + 1`": "def f(x): return x + 1",
     "Tensor.sin": """
         class Net(nn.Module):
@@ -176,17 +187,27 @@ OPERATORS = {
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_have_their_public_names(name: str) -> None:
-    imports = "import torch\nimport numpy as np\nimport torch.nn.functional as F\n"
+    imports = block("""
+        import torch
+        import numpy as np
+        import torch.nn.functional as F
+    """)
     text = (
         imports
-        + "from collections import OrderedDict\nfrom torch import nn\n"
+        + block("""
+            from collections import OrderedDict
+            from torch import nn
+        """)
         + dedent(OPERATORS[name])
     )
     assert operators(text) == (name,)
 
 
 CONSTRUCTS = {
-    "the return value of a generator": "def f():\n    yield 1\n    return 2",
+    "the return value of a generator": block("""
+        def f():
+            yield 1
+            return 2"""),
     "a format specification in an f-string": "def f(x): return f'a{x.shape[0]:03d}'",
     "str() of a KeyError": """
         def f():
@@ -233,7 +254,12 @@ def test_a_custom_operator_is_named_by_what_it_does() -> None:
 
 
 def test_inputs_that_share_memory_are_named() -> None:
-    text = "import torch\nx = torch.ones(2)\ny = x[1:]\ndef f(a, b): return a.exp()\nf(x, {})"
+    text = block("""
+        import torch
+        x = torch.ones(2)
+        y = x[1:]
+        def f(a, b): return a.exp()
+        f(x, {})""")
     assert tracker.subjects(text.format("y"), "aot_eager") == (
         "a function of inputs that share memory (Tensor.exp)",
     )
@@ -241,7 +267,12 @@ def test_inputs_that_share_memory_are_named() -> None:
 
 
 def test_a_title_of_a_side_effect_says_what_is_compared() -> None:
-    text = "def f(x):\n    found.append(x)\n\n\nassert len(found) == expected"
+    text = block("""
+        def f(x):
+            found.append(x)
+
+
+        assert len(found) == expected""")
     check = ScriptCheck(Kind.MUTATION, "1", "0", aspect="keys", where="found")
     title = tracker.title_of(check, "eager", ("list.append",), text)
     assert title.endswith(": wrong `len(found)` after list.append: 0 instead of 1")
@@ -250,13 +281,20 @@ def test_a_title_of_a_side_effect_says_what_is_compared() -> None:
 def test_one_element_of_several_is_named_by_its_index() -> None:
     check = ScriptCheck(Kind.RESULT, "1", "0", element="[0, 2]")
     assert tracker.summarize(check, "eager", SCRIPT).startswith("Element `[0, 2]` of the result is")
-    picked = "expected = f(x)[1]\ngot = torch.compile(f)(x)[1]\n"
+    picked = block("""
+        expected = f(x)[1]
+        got = torch.compile(f)(x)[1]
+    """)
     told = tracker.summarize(ScriptCheck(Kind.RESULT, "1", "0"), "eager", picked)
     assert told.startswith("Element `[1]` of the result is")
 
 
 def test_a_title_names_the_operator_that_torch_underlines() -> None:
-    text = "import torch\n\ndef f(x):\n    return torch.stack([x.item() * x])"
+    text = block("""
+        import torch
+
+        def f(x):
+            return torch.stack([x.item() * x])""")
     frames = (
         '\nfrom user code:\n   File "/tmp/repro.py", line 4, in f\n'
         "    return torch.stack([x.item() * x])\n"
@@ -267,7 +305,15 @@ def test_a_title_names_the_operator_that_torch_underlines() -> None:
 
 
 def test_a_title_names_no_operator_that_only_makes_a_tensor() -> None:
-    assert operators("import torch\n\ndef f(x): return str(x), torch.ones(2)") == ()
+    assert (
+        operators(
+            block("""
+                import torch
+
+                def f(x): return str(x), torch.ones(2)""")
+        )
+        == ()
+    )
 
 
 def test_an_assertion_inside_torch_is_not_the_scripts() -> None:
@@ -290,11 +336,16 @@ def test_counts_are_honest() -> None:
 
 @pytest.mark.compiles
 def test_outcomes_by_backend_are_those_of_the_script() -> None:
-    text = (
-        "import torch\n\n\ndef f(x):\n"
-        "    return x.reshape(3) if torch.compiler.is_compiling() else x\n\n\n"
-        'torch.compile(f, backend="eager")(torch.ones(2))\n'
-    )
+    text = block("""
+        import torch
+
+
+        def f(x):
+            return x.reshape(3) if torch.compiler.is_compiling() else x
+
+
+        torch.compile(f, backend="eager")(torch.ones(2))
+    """)
     told = find_outcomes(text, [None, "eager", "aot_eager"], seconds=60)
     assert list(told) == ["not compiled", 'backend="eager"', 'backend="aot_eager"']
     assert told["not compiled"] == "passes"
@@ -345,11 +396,16 @@ def test_of_a_compilers_output_the_errors_are_shown() -> None:
 
 @pytest.mark.compiles
 def test_a_redacted_issue_tells_no_name_of_the_program() -> None:
-    text = (
-        "import torch\n\n\ndef acme_forward(x):\n"
-        "    return x.reshape(3) if torch.compiler.is_compiling() else x\n\n\n"
-        'torch.compile(acme_forward, backend="eager")(torch.ones(2))\n'
-    )
+    text = block("""
+        import torch
+
+
+        def acme_forward(x):
+            return x.reshape(3) if torch.compiler.is_compiling() else x
+
+
+        torch.compile(acme_forward, backend="eager")(torch.ones(2))
+    """)
     check = ScriptCheck(Kind.EXCEPTION, got="TorchRuntimeError: RuntimeError in acme_forward")
     ran = ScriptRun(1, "TorchRuntimeError", "", "Traceback: acme_forward")
     outcomes = {'backend="eager"': "fails: TorchRuntimeError: in acme_forward"}

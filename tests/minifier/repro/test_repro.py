@@ -21,6 +21,7 @@ from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro.script import script
 from fullgraph.minifier.repro.script_check import ScriptCheck
 from fullgraph.minifier.repro.script_text import backend_below, backend_of, lower_backend
+from tests.text import block
 
 SECONDS = 120
 X = "x = torch.ones(8, requires_grad=True)"
@@ -64,8 +65,16 @@ def test_a_wrong_result() -> None:
 
 
 def test_what_a_text_imports_is_a_line_each_and_torch_is_not_imported_twice() -> None:
-    source = "import torch, torch.nn as nn\n\ndef f(x):\n    return nn.ReLU()(x) * 2\n\n"
-    source += "model = f\ninputs = (torch.ones(8),)"
+    source = block("""
+        import torch, torch.nn as nn
+
+        def f(x):
+            return nn.ReLU()(x) * 2
+
+    """)
+    source += block("""
+        model = f
+        inputs = (torch.ones(8),)""")
     made = script(
         unbuilt.program(source, unbuilt.ProgramFacts("tuple", True, False)),
         ScriptCheck(Kind.RESULT, "1", "2", where="output[0]"),
@@ -129,7 +138,12 @@ def test_settings_go_before_the_program_and_the_backend_stands_alone() -> None:
         "torch._inductor.config.coordinate_descent_tuning = True",
         "torch._inductor.config.cpp.simdlen = 8",
     ]
-    assert made.endswith('# Bad: it is\ntorch.compile(f, backend="inductor", dynamic=True)(x)\n')
+    assert made.endswith(
+        block("""
+            # Bad: it is
+            torch.compile(f, backend="inductor", dynamic=True)(x)
+        """)
+    )
 
 
 def test_the_backend_can_be_exchanged() -> None:
@@ -175,11 +189,19 @@ def test_both_calls_get_the_same_random_inputs(more: dict[str, bool]) -> None:
 
 @pytest.mark.compiles
 def test_what_definitions_hold_is_made_anew_where_calls_change_it() -> None:
-    function = (
-        "count = 0\n\n\ndef add(x, seen=[]):\n    global count\n    count += 1\n"
-        "    seen.append(x)\n    return len(seen) + count\n\n\n"
-        "def f(x):\n    return x + add(x) + torch.compiler.is_compiling()"
-    )
+    function = block("""
+        count = 0
+
+
+        def add(x, seen=[]):
+            global count
+            count += 1
+            seen.append(x)
+            return len(seen) + count
+
+
+        def f(x):
+            return x + add(x) + torch.compiler.is_compiling()""")
     parts = replace(program("", "x = torch.ones(3)", mutates=True), function=function)
     check = ScriptCheck(Kind.RESULT, where="output[0]")
     assert not fresh.passes_controls(script(parts, check, backend="eager"), SECONDS)
@@ -214,7 +236,13 @@ def test_every_kind_is_a_program() -> None:
 
 def test_the_modes_of_the_call_are_around_it() -> None:
     made = text(ScriptCheck(Kind.RESULT), under=("torch.no_grad()",))
-    assert "with torch.no_grad():\n    expected = f(x)\n" in made
+    assert (
+        block("""
+            with torch.no_grad():
+                expected = f(x)
+        """)
+        in made
+    )
 
 
 STRIDED = "return torch.zeros(3, 2).t() if torch.compiler.is_compiling() else torch.zeros(2, 3)"
@@ -348,7 +376,12 @@ def test_a_rank_says_the_same() -> None:
 
 @pytest.mark.compiles
 def test_a_crash_is_a_signal() -> None:
-    ran = fresh.run("import os\nos.kill(os.getpid(), 11)", seconds=SECONDS)
+    ran = fresh.run(
+        block("""
+            import os
+            os.kill(os.getpid(), 11)"""),
+        seconds=SECONDS,
+    )
     assert ran.signal == "SIGSEGV" and ran.code is None
     assert fresh.shows_failure(ran, ScriptCheck(Kind.CRASH, signature=("SIGSEGV",)))
     assert not fresh.shows_failure(ran, ScriptCheck(Kind.CRASH, signature=("SIGABRT",)))
@@ -356,7 +389,13 @@ def test_a_crash_is_a_signal() -> None:
 
 @pytest.mark.compiles
 def test_what_does_not_end_is_ended_with_its_children() -> None:
-    ran = fresh.run("import os\nos.fork()\nwhile True: pass", seconds=2)
+    ran = fresh.run(
+        block("""
+            import os
+            os.fork()
+            while True: pass"""),
+        seconds=2,
+    )
     assert ran.code is None and not ran.signal and "did not end" in str(ran)
 
 
@@ -378,13 +417,12 @@ def test_it_runs_in_an_empty_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.compiles
 def test_threads_handlers_and_hooks_are_waited_for_after_an_exception() -> None:
-    code = (
-        "import atexit, sys, threading, time\n"
-        "atexit.register(print, 'handler')\n"
-        "threading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\n"
-        "sys.excepthook = lambda *error: (print('hook'), sys.__excepthook__(*error))\n"
-        "assert 0, 'no'"
-    )
+    code = block("""
+        import atexit, sys, threading, time
+        atexit.register(print, 'handler')
+        threading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()
+        sys.excepthook = lambda *error: (print('hook'), sys.__excepthook__(*error))
+        assert 0, 'no'""")
     ran = fresh.run(code, seconds=SECONDS)
     assert (ran.code, ran.error, ran.message.partition("\n")[0]) == (1, "AssertionError", "no")
     assert re.search("hook.*thread.*handler", ran.output, re.DOTALL)
@@ -394,12 +432,16 @@ def test_threads_handlers_and_hooks_are_waited_for_after_an_exception() -> None:
 def test_an_environments_own_start_is_the_scripts(tmp_path: Path) -> None:
     venv.create(tmp_path, with_pip=False)
     (site,) = tmp_path.glob("lib/python*/site-packages")
-    (site / "sitecustomize.py").write_text("import builtins\nbuiltins.of_the_site = 3\n")
-    code = (
-        "import os, sys\n"
-        "assert of_the_site == 3 and 'PYTHONPATH' not in os.environ\n"
-        "assert not any(folder.endswith('/site') for folder in sys.path)"
+    (site / "sitecustomize.py").write_text(
+        block("""
+            import builtins
+            builtins.of_the_site = 3
+        """)
     )
+    code = block("""
+        import os, sys
+        assert of_the_site == 3 and 'PYTHONPATH' not in os.environ
+        assert not any(folder.endswith('/site') for folder in sys.path)""")
     ran = fresh.run(code, seconds=SECONDS, python=str(tmp_path / "bin" / "python"))
     assert ran.passed, ran.output
 

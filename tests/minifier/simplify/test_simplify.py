@@ -15,6 +15,7 @@ from fullgraph.minifier.simplify import (
     format_script,
     simplify_script,
 )
+from tests.text import block
 
 SECONDS = 120
 CALL = """
@@ -47,15 +48,49 @@ def runs(text: str) -> bool:
 
 
 UNCHANGED = {
-    "a plain script": "import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL,
+    "a plain script": block("""
+        import torch
+
+
+        def f(x):
+            return x.exp()
+
+    """)
+    + CALL,
     "a variable that two statements read": (
-        "import torch\n\n\ndef f(x):\n    y = x.exp()\n    return y * y\n\n" + CALL
+        block("""
+            import torch
+
+
+            def f(x):
+                y = x.exp()
+                return y * y
+
+        """)
+        + CALL
     ),
     "a size that is not written out": (
-        "import torch\n\n\ndef f(x):\n    return x.exp()[0].shape[0]\n\n" + CALL
+        block("""
+            import torch
+
+
+            def f(x):
+                return x.exp()[0].shape[0]
+
+        """)
+        + CALL
     ),
     "a closure that reads a variable": (
-        "import torch\n\n\ndef f(x):\n    y = x.exp()\n    return lambda: y\n\n" + CALL
+        block("""
+            import torch
+
+
+            def f(x):
+                y = x.exp()
+                return lambda: y
+
+        """)
+        + CALL
     ),
 }
 
@@ -67,39 +102,83 @@ def test_stays(name: str) -> None:
 
 
 BODIES = {
-    "a tuple of one value each": ("x, maps = (x, [])\nreturn x.exp()", "return x.exp()"),
+    "a tuple of one value each": (
+        block("""
+            x, maps = (x, [])
+            return x.exp()"""),
+        "return x.exp()",
+    ),
     "a minus before zero": ("return x.reshape(x.shape[-0], 1)", "return x.reshape(2, 1)"),
     "arithmetic on a size": ("return x.expand(x.shape[0] - 1, 2)", "return x.expand(1, 2)"),
     "arithmetic on literals": ("return x * (3 - 1)", "return x * 2"),
-    "a variable that is read once": ("y = x.exp()\nreturn y", "return x.exp()"),
+    "a variable that is read once": (
+        block("""
+            y = x.exp()
+            return y"""),
+        "return x.exp()",
+    ),
     "a variable that a later statement reads": (
-        "y = [x.exp()]\ntorch.ones(2)\nreturn y",
-        "torch.ones(2)\nreturn [x.exp()]",
+        block("""
+            y = [x.exp()]
+            torch.ones(2)
+            return y"""),
+        block("""
+            torch.ones(2)
+            return [x.exp()]"""),
     ),
     "a variable that is set again": (
-        "x = x.exp()\nx = x.log()\nreturn x",
+        block("""
+            x = x.exp()
+            x = x.log()
+            return x"""),
         "return x.exp().log()",
     ),
     "digits": ("return x * 7.391482e-3 + 2.2", "return x * 1.0 + 2.0"),
     "a multiple of a half": ("return x * 0.5 + 1e9", "return x * 0.5 + 1e9"),
     "a slice": ("return x[1:].exp()", "return x.exp()"),
     "a list that is filled at once": (
-        "found = []\nfound.append(x.exp())\nreturn found, found",
-        "found = [x.exp()]\nreturn found, found",
+        block("""
+            found = []
+            found.append(x.exp())
+            return found, found"""),
+        block("""
+            found = [x.exp()]
+            return found, found"""),
     ),
     "a key that comes again": ("return {'a': 1, 'a': x.exp()}", "return {'a': x.exp()}"),
     "arguments in a tuple": ("return torch.add(*(x, 3))", "return torch.add(x, 3)"),
     "a counter that nothing reads": (
-        "for i, y in enumerate(x):\n    x.add_(y)\nreturn x",
-        "for y in x:\n    x.add_(y)\nreturn x",
+        block("""
+            for i, y in enumerate(x):
+                x.add_(y)
+            return x"""),
+        block("""
+            for y in x:
+                x.add_(y)
+            return x"""),
     ),
     "an `if` that does nothing": (
-        "if torch.ones(()):\n    pass\nreturn x.exp()",
-        "torch._dynamo.graph_break()\nreturn x.exp()",
+        block("""
+            if torch.ones(()):
+                pass
+            return x.exp()"""),
+        block("""
+            torch._dynamo.graph_break()
+            return x.exp()"""),
     ),
     "empty strings": ("return {'': x, 'a': 1}", "return {'b': x, 'a': 1}"),
-    "a docstring": ("'Add.'\nreturn x + 1", "return x + 1"),
-    "a `return` of nothing": ("x.add_(1)\nreturn ()", "x.add_(1)"),
+    "a docstring": (
+        block("""
+            'Add.'
+            return x + 1"""),
+        "return x + 1",
+    ),
+    "a `return` of nothing": (
+        block("""
+            x.add_(1)
+            return ()"""),
+        "x.add_(1)",
+    ),
     "a value that is not returned": ("f'a{x:03d}'", "return f'a{x:03d}'"),
     "a comprehension over nothing": ("return x, {a: b for a, b in ()}", "return x, {}"),
     "a comprehension over one": ("return [a.exp() for a in (x,)]", "return [x.exp()]"),
@@ -304,7 +383,17 @@ def test_helpers_that_do_nothing_and_unused_definitions_go() -> None:
 
 
 def test_a_parameter_that_nothing_reads_goes_with_its_argument() -> None:
-    made = simplified("import torch\n\n\ndef f(x, mask=None):\n    return 3\n\n" + CALL)
+    made = simplified(
+        block("""
+            import torch
+
+
+            def f(x, mask=None):
+                return 3
+
+        """)
+        + CALL
+    )
     assert "def f():" in made and "expected = f()" in made
     assert 'torch.compile(f, backend="eager")()' in made and "torch.ones" not in made
 
@@ -343,7 +432,14 @@ def test_an_input_goes_that_only_shares_its_name_with_a_local_variable() -> None
 
 
 def test_an_input_is_not_empty_unless_the_failure_needs_it() -> None:
-    text = "import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL.replace("(2)", "(0, 3)")
+    text = block("""
+        import torch
+
+
+        def f(x):
+            return x.exp()
+
+    """) + CALL.replace("(2)", "(0, 3)")
     assert "x = torch.ones(2, 3)" in simplified(text)
     assert "x = torch.ones(0, 3)" in simplified(text, lambda made: "ones(0" in made)
 
@@ -436,7 +532,17 @@ def test_lengths_stand_for_structures() -> None:
 
 
 def test_digits_that_the_failure_needs_stay() -> None:
-    text = "import torch\n\n\ndef f(x):\n    return x * 0.7391482\n\n" + CALL
+    text = (
+        block("""
+            import torch
+
+
+            def f(x):
+                return x * 0.7391482
+
+        """)
+        + CALL
+    )
     assert "x * 0.7\n" in simplified(text, lambda made: "0.7" in made)
     assert "x * 0.7391482\n" in simplified(text, lambda made: "0.739" in made)
 
@@ -514,9 +620,26 @@ def test_an_operator_of_the_script_is_called_by_its_name() -> None:
 
 
 def test_the_only_input_is_called_x() -> None:
-    text = "import torch\n\n\ndef f(batch_norm):\n    return batch_norm.exp()\n\n"
+    text = block("""
+        import torch
+
+
+        def f(batch_norm):
+            return batch_norm.exp()
+
+    """)
     made = simplified(text + CALL.replace("x)", "batch_norm)").replace("x =", "batch_norm ="))
-    assert made == format_script("import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL)
+    assert made == format_script(
+        block("""
+            import torch
+
+
+            def f(x):
+                return x.exp()
+
+        """)
+        + CALL
+    )
 
 
 def test_inputs_named_after_a_graph_are_called_x_and_y() -> None:
@@ -551,12 +674,32 @@ def test_inputs_named_after_a_graph_are_called_x_and_y() -> None:
 
 
 def test_a_key_that_comes_again_but_is_needed_gets_another_name() -> None:
-    text = "import torch\n\n\ndef f(x):\n    return {'a': x.sin(), 'a': x.exp()}\n\n" + CALL
+    text = (
+        block("""
+            import torch
+
+
+            def f(x):
+                return {'a': x.sin(), 'a': x.exp()}
+
+        """)
+        + CALL
+    )
     assert '{"b": x.sin(), "a": x.exp()}' in simplified(text, lambda made: "sin" in made)
 
 
 def test_the_names_of_the_check_stay() -> None:
-    made = simplified("import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL)
+    made = simplified(
+        block("""
+            import torch
+
+
+            def f(x):
+                return x.exp()
+
+        """)
+        + CALL
+    )
     assert "expected = f(x)\ngot = " in made
 
 
@@ -761,7 +904,12 @@ def test_another_failure_is_not_the_same() -> None:
 
 @pytest.mark.compiles
 def test_the_values_are_those_of_the_script() -> None:
-    text = "import torch\n\n\ndef f(x):\n    return x * (3 if torch.compiler.is_compiling() else 1)"
+    text = block("""
+        import torch
+
+
+        def f(x):
+            return x * (3 if torch.compiler.is_compiling() else 1)""")
     check = ScriptCheck(Kind.RESULT, "-0.9640", "-1.2171")
     found = begin_trial(f"{text}\n\n{CALL}", check, seconds=SECONDS)()
     assert found is not None and (found.expected, found.got) == ("1", "3")

@@ -4,18 +4,62 @@ import libcst as cst
 import pytest
 
 from fullgraph.rewrites.analysis.flow import live_in, names_surely_bound
+from tests.text import block
 
 
 @pytest.mark.parametrize(
     ("statement", "names"),
     [
-        ("if c:\n    a = 1", set()),
-        ("for a in b:\n    c = 1", set()),
-        ("if c:\n    a = b = 1\nelse:\n    a = 2", {"a"}),
-        ("if c:\n    a = b = 1\nelif d:\n    a = 2\nelse:\n    a = b = 3", {"a"}),
-        ("if c:\n    a = 1\nelif d:\n    a = 2", set()),
-        ("with f() as a:\n    b = 1", {"a", "b"}),
-        ("def a(b):\n    c = 1", {"a"}),
+        (
+            block("""
+                if c:
+                    a = 1"""),
+            set(),
+        ),
+        (
+            block("""
+                for a in b:
+                    c = 1"""),
+            set(),
+        ),
+        (
+            block("""
+                if c:
+                    a = b = 1
+                else:
+                    a = 2"""),
+            {"a"},
+        ),
+        (
+            block("""
+                if c:
+                    a = b = 1
+                elif d:
+                    a = 2
+                else:
+                    a = b = 3"""),
+            {"a"},
+        ),
+        (
+            block("""
+                if c:
+                    a = 1
+                elif d:
+                    a = 2"""),
+            set(),
+        ),
+        (
+            block("""
+                with f() as a:
+                    b = 1"""),
+            {"a", "b"},
+        ),
+        (
+            block("""
+                def a(b):
+                    c = 1"""),
+            {"a"},
+        ),
         ("a, b = c; self.d = 1", {"a", "b", "self.d"}),
     ],
 )
@@ -26,12 +70,48 @@ def test_names_surely_bound(statement, names):
 @pytest.mark.parametrize(
     ("statement", "names"),
     [
-        ("for a in b:\n    if a: continue\n    c = a\n    d(c)", {"b", "d"}),
-        ("for a in b:\n    c = c + a", {"b", "c"}),
-        ("for a in b:\n    d(c)\n    c = a", {"b", "c", "d"}),
-        ("for a in b:\n    c = a\nelse:\n    d(c)", {"b", "c", "d"}),
-        ("for a.b in c:\n    pass", {"a", "c"}),
-        ("c = 1\nfor a in b:\n    c = c + a", {"b"}),
+        (
+            block("""
+                for a in b:
+                    if a: continue
+                    c = a
+                    d(c)"""),
+            {"b", "d"},
+        ),
+        (
+            block("""
+                for a in b:
+                    c = c + a"""),
+            {"b", "c"},
+        ),
+        (
+            block("""
+                for a in b:
+                    d(c)
+                    c = a"""),
+            {"b", "c", "d"},
+        ),
+        (
+            block("""
+                for a in b:
+                    c = a
+                else:
+                    d(c)"""),
+            {"b", "c", "d"},
+        ),
+        (
+            block("""
+                for a.b in c:
+                    pass"""),
+            {"a", "c"},
+        ),
+        (
+            block("""
+                c = 1
+                for a in b:
+                    c = c + a"""),
+            {"b"},
+        ),
     ],
 )
 def test_live_in(statement, names):

@@ -9,8 +9,13 @@ from fullgraph.compiler.facts import TensorSummary, ValueSummary
 from fullgraph.compiler.observe import FunctionValues
 from fullgraph.rewrites.analysis import Operation, Site, operation_of
 from fullgraph.rewrites.source import parse_document
+from tests.text import block
 
-HEAD = "import numpy as np\nimport torch\nimport torch.nn.functional as F\n"
+HEAD = block("""
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+""")
 TENSOR = ValueSummary(("torch.Tensor",), 1, (TensorSummary("float32", (2,), "cpu", False, True),))
 
 

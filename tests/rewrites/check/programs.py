@@ -7,8 +7,13 @@ import textwrap
 from pathlib import Path
 
 from fullgraph.rewrites.check import CheckResult, Finding, check
+from tests.text import block
 
-HEAD = "import torch\nfrom torch import Tensor, nn\nimport torch.nn.functional as F\n"
+HEAD = block("""
+    import torch
+    from torch import Tensor, nn
+    import torch.nn.functional as F
+""")
 
 
 def check_text(body: str, *, head: str = HEAD, strict: bool = False, **files: str) -> CheckResult:

@@ -7,6 +7,7 @@ import pytest
 from fullgraph.cli import main
 from fullgraph.rewrites.check import check
 from fullgraph.rewrites.check.examine import Examiner
+from tests.text import block
 
 MODEL = """\
 import torch
@@ -74,10 +75,20 @@ def test_a_change_in_a_callee_invalidates_its_callers(project, examined):
 
 def test_a_change_behind_an_import_that_is_not_checked_invalidates(project):
     assert checked(project, ["pkg/model.py"]) == ()
-    (project / "pkg/middle.py").write_text("def measure(x):\n    return x.sum()\n")
+    (project / "pkg/middle.py").write_text(
+        block("""
+            def measure(x):
+                return x.sum()
+        """)
+    )
     (project / "pkg/model.py").write_text(MODEL.replace("x * measure(x)", "float(measure(x))"))
     assert [one.line for one in checked(project, ["pkg/model.py"])] == [8]
-    (project / "pkg/middle.py").write_text("def measure(x):\n    return 1.0\n")
+    (project / "pkg/middle.py").write_text(
+        block("""
+            def measure(x):
+                return 1.0
+        """)
+    )
     assert checked(project, ["pkg/model.py"]) == ()
 
 
@@ -92,12 +103,24 @@ def test_a_file_that_appears_where_an_import_looked_invalidates(project):
 
 def test_a_base_class_in_another_file_is_a_dependency(project):
     (project / "pkg/base.py").write_text(
-        "import torch\nfrom torch import nn\n\nclass Base(nn.Module):\n"
-        "    def scale(self, x):\n        return x.mean().item()\n"
+        block("""
+            import torch
+            from torch import nn
+
+            class Base(nn.Module):
+                def scale(self, x):
+                    return x.mean().item()
+        """)
     )
     (project / "pkg/model.py").write_text(
-        "import torch\nfrom pkg.base import Base\n\nclass Net(Base):\n"
-        "    def forward(self, x: torch.Tensor):\n        return x * self.scale(x)\n"
+        block("""
+            import torch
+            from pkg.base import Base
+
+            class Net(Base):
+                def forward(self, x: torch.Tensor):
+                    return x * self.scale(x)
+        """)
     )
     assert len(checked(project)) == 1
     text = (project / "pkg/base.py").read_text()
@@ -115,7 +138,13 @@ def test_a_damaged_cache_is_computed_again(project, damage):
 
 def test_settings_have_records_of_their_own(project):
     folder = project / ".fullgraph_cache"
-    (project / "pkg/leaf.py").write_text("import torch\ndef measure(x):\n    print(x)\n")
+    (project / "pkg/leaf.py").write_text(
+        block("""
+            import torch
+            def measure(x):
+                print(x)
+        """)
+    )
     assert check(["pkg/leaf.py"], cache=folder).findings == ()
     named = check(["pkg/leaf.py"], entries=["pkg.leaf:measure"], cache=folder)
     assert [one.line for one in named.findings] == [3]
@@ -130,8 +159,14 @@ def test_unreadable_files_are_said_again(project):
 
 def test_fixes_come_from_the_cache_too(project):
     (project / "pkg/leaf.py").write_text(
-        "import torch\n\nclass Net(torch.nn.Module):\n"
-        '    def forward(self, x: torch.Tensor):\n        print("called")\n        return x\n'
+        block("""
+            import torch
+
+            class Net(torch.nn.Module):
+                def forward(self, x: torch.Tensor):
+                    print("called")
+                    return x
+        """)
     )
     cold = checked(project)
     assert cold[0].fix is not None and checked(project) == cold

@@ -4,6 +4,7 @@ import pytest
 
 from fullgraph.cli import main
 from fullgraph.rewrites.check import check
+from tests.text import block
 
 LOOP = """\
 class Trainer:
@@ -49,6 +50,11 @@ def test_a_name_without_a_function_is_bad_input(loop, name, capsys):
 
 
 def test_pyproject_names_entries(loop, capsys):
-    (loop / "pyproject.toml").write_text('[tool.fullgraph.check]\nentry = ["loop:step"]\n')
+    (loop / "pyproject.toml").write_text(
+        block("""
+            [tool.fullgraph.check]
+            entry = ["loop:step"]
+        """)
+    )
     assert main(["check", "loop.py"]) == 1
     assert "loop.py:7:5 FGB201" in capsys.readouterr().out

@@ -7,6 +7,7 @@ import pytest
 
 from fullgraph.cli import main
 from fullgraph.rewrites.check import check, fix_until_stable, fixed_files
+from tests.text import block
 
 MODEL = """\
 import logging
@@ -82,10 +83,10 @@ def test_noqa_takes_the_code_of_the_finding_or_of_its_fix(model):
 
 
 def test_fixes_load_neither_torch_nor_diagnose(model):
-    code = (
-        "import sys; from fullgraph.cli import main\n"
-        "assert main(['check', 'model.py', '--diff', '--unsafe-fixes']) == 1\n"
-        "bad = [m for m in sys.modules if m.split('.')[0] == 'torch' or 'diagnose' in m]\n"
-        "assert not bad, bad\n"
-    )
+    code = block("""
+        import sys; from fullgraph.cli import main
+        assert main(['check', 'model.py', '--diff', '--unsafe-fixes']) == 1
+        bad = [m for m in sys.modules if m.split('.')[0] == 'torch' or 'diagnose' in m]
+        assert not bad, bad
+    """)
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fullgraph.rewrites.check import check
+from tests.text import block
 
 FIELD = sorted((Path(__file__).parents[3] / "benchmarks/field").glob("*/*.py"))
 TEXTS = [path.read_text(encoding="utf-8") for path in FIELD]
@@ -46,7 +47,9 @@ ODD = [
     "global x; x = x",
     "from . import *",
     "import torch as self",
-    "match x:\n    case [x, *y] if x: pass",
+    block("""
+        match x:
+            case [x, *y] if x: pass"""),
     "(x := x.item()) if (x := x.sum()) else max(*x, **x)",
     "while x: x = x if x else not x; continue",
     "with x as self.x, self as (x, y): pass",

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.rewrites.check.programs import found
+from tests.text import block
 
 SILENT = {
     "metadata": """
@@ -271,12 +272,18 @@ def test_breaks(name):
 
 def test_a_call_is_followed_into_another_file():
     result = found(
-        "from helper import check\n"
-        "class Net(nn.Module):\n"
-        "    def forward(self, x: Tensor):\n"
-        "        check(x)\n"
-        "        return x\n",
-        helper="def check(x):\n    if x.isnan().any():\n        raise ValueError\n",
+        block("""
+            from helper import check
+            class Net(nn.Module):
+                def forward(self, x: Tensor):
+                    check(x)
+                    return x
+        """),
+        helper=block("""
+            def check(x):
+                if x.isnan().any():
+                    raise ValueError
+        """),
     )
     assert [category for category, _ in result] == ["data-dependent branch"]
 

@@ -5,19 +5,70 @@ import ast
 import pytest
 
 from fullgraph.rewrites.check.interpreter.loops import carried_reads
+from tests.text import block
 
 
 @pytest.mark.parametrize(
     ("loop", "expected"),
     [
-        ("for x in xs:\n    y = x + 1\n    print(y.shape)", {"print"}),
-        ("for x in xs:\n    y += x", {"y"}),
-        ("for x in xs:\n    if c:\n        y = x\n    z = y", {"c", "y"}),
-        ("for x in xs:\n    if c:\n        y = x\n    else:\n        y = 1\n    z = y", {"c"}),
-        ("for x in xs:\n    if y := f(x):\n        z = y", {"f"}),
-        ("for x in xs:\n    self.a = self.b.c", {"self", "self.b", "self.b.c"}),
-        ("for x in xs:\n    def g():\n        return y\n    y = x", {"y"}),
-        ("while n > 0:\n    n = m", {"n", "m"}),
+        (
+            block("""
+                for x in xs:
+                    y = x + 1
+                    print(y.shape)"""),
+            {"print"},
+        ),
+        (
+            block("""
+                for x in xs:
+                    y += x"""),
+            {"y"},
+        ),
+        (
+            block("""
+                for x in xs:
+                    if c:
+                        y = x
+                    z = y"""),
+            {"c", "y"},
+        ),
+        (
+            block("""
+                for x in xs:
+                    if c:
+                        y = x
+                    else:
+                        y = 1
+                    z = y"""),
+            {"c"},
+        ),
+        (
+            block("""
+                for x in xs:
+                    if y := f(x):
+                        z = y"""),
+            {"f"},
+        ),
+        (
+            block("""
+                for x in xs:
+                    self.a = self.b.c"""),
+            {"self", "self.b", "self.b.c"},
+        ),
+        (
+            block("""
+                for x in xs:
+                    def g():
+                        return y
+                    y = x"""),
+            {"y"},
+        ),
+        (
+            block("""
+                while n > 0:
+                    n = m"""),
+            {"n", "m"},
+        ),
     ],
 )
 def test_reads(loop: str, expected: set[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fullgraph.rewrites.check import check
 from fullgraph.rewrites.check.sources import find_files, read_source
+from tests.text import block
 
 
 def test_bad_files_give_one_sentence_each(tmp_path):
@@ -52,10 +53,22 @@ def test_no_object_stays_frozen(tmp_path):
 
 def test_a_file_called_torch_is_not_torch(tmp_path):
     (tmp_path / "model.py").write_text(
-        "import torch\n\n\n@torch.compile\ndef f(x):\n    return x * x.sum().item()\n"
+        block("""
+            import torch
+
+
+            @torch.compile
+            def f(x):
+                return x * x.sum().item()
+        """)
     )
     (tmp_path / "adapters").mkdir()
-    (tmp_path / "adapters" / "torch.py").write_text("def compile(function):\n    return None\n")
+    (tmp_path / "adapters" / "torch.py").write_text(
+        block("""
+            def compile(function):
+                return None
+        """)
+    )
     assert [one.line for one in check([tmp_path]).findings] == [6]
 
 
@@ -78,9 +91,14 @@ def test_cells_of_a_notebook_have_numbers(tmp_path):
 @pytest.mark.compiles
 def test_check_loads_neither_torch_nor_diagnose(tmp_path):
     (tmp_path / "model.py").write_text(
-        "import torch\nclass Net(torch.nn.Module):\n"
-        "    def forward(self, x: torch.Tensor):\n"
-        "        if x.sum() > 0:\n            return x\n        return -x\n"
+        block("""
+            import torch
+            class Net(torch.nn.Module):
+                def forward(self, x: torch.Tensor):
+                    if x.sum() > 0:
+                        return x
+                    return -x
+        """)
     )
     code = (
         "import sys; from fullgraph.cli import main\n"

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fullgraph import fix
+from tests.text import block
 
 from ..harness import imported
 
@@ -59,7 +60,10 @@ def test_an_idea_is_told_and_nothing_is_edited(line, idea):
             "pass it in as a Python number beside the tensor",
         ),
         (
-            "for y in x:\n        if np.random.random() < 0.5:\n            break",
+            block("""
+                for y in x:
+                        if np.random.random() < 0.5:
+                            break"""),
             "; try: Draw with torch",
         ),
     ],

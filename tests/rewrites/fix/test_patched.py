@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.fix import patched
+from tests.text import block
 
 WRAPPER = """\
 import functools
@@ -230,7 +231,13 @@ def user(tmp_path, monkeypatch):
 @pytest.mark.compiles
 @pytest.mark.parametrize("kind", ["module", "function", "nested", "method"])
 def test_files_that_use_an_edited_one_run_the_edit_also_compiled(user, tmp_path, kind):
-    text = HELPERS.replace("def best(x):\n    return x * sum(x.tolist())\n", NEW)
+    text = HELPERS.replace(
+        block("""
+            def best(x):
+                return x * sum(x.tolist())
+        """),
+        NEW,
+    )
     text = text.replace("return x.max()", "return x.max() * 10").replace("self.by", "10")
     net = user.Net()
     nested = torch.nn.Sequential(net)

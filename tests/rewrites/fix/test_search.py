@@ -21,6 +21,7 @@ from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.source import parse_document
 from tests.diagnose.report.explanations import CLEAN
+from tests.text import block
 
 SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
 PROVED = Proof(ProofState.PROVED)
@@ -250,7 +251,17 @@ While executing %getitem : [num_users=1] = call_function[target=operator.getitem
 
 def test_the_cause_of_an_index_that_fails_ends_with_its_edit():
     program = FakeProgram("", {"bad1": "good"})
-    before = EditedProgram({"f.py": "if 1:\n  bad10, bad1\n"}, CLEAN, EditedProgram({}, CLEAN), 0)
+    before = EditedProgram(
+        {
+            "f.py": block("""
+                if 1:
+                  bad10, bad1
+            """)
+        },
+        CLEAN,
+        EditedProgram({}, CLEAN),
+        0,
+    )
 
     def check_fullgraph(texts, offers):
         failed = texts["f.py"].endswith(" bad1\n")
@@ -258,7 +269,10 @@ def test_the_cause_of_an_index_that_fails_ends_with_its_edit():
 
     runs = program.runs(check_fullgraph=check_fullgraph, explain=lambda *_: CLEAN)
     found = search_index_edits(SearchState(before), None, UNSAFE, runs, 3)
-    assert found.program.texts["f.py"] == "if 1:\n  bad10, good\n"
+    assert found.program.texts["f.py"] == block("""
+        if 1:
+          bad10, good
+    """)
     assert found.program.parent is before and found.offers
     assert {one.cause.position.column for one in found.offers.values()} == {9}
     whole = FullgraphRun("none", Check("fullgraph", True))

@@ -8,6 +8,7 @@ import torch
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import parse_program
 from fullgraph.rewrites.proof import NO_BACKWARD, ProofState, prove
+from tests.text import block
 
 from ..harness import imported
 from .mutants import GRANTED, HEAD, RIGHT, WRONG
@@ -127,9 +128,15 @@ def _(x, y):
 
 @pytest.mark.parametrize(("number", "size"), [(0, "x.shape[0]"), (1, "y.shape[0]"), (2, "2")])
 def test_fake_kernels_are_compared_on_other_sizes(number, size):
-    old = "def f(x, y):\n    return torch.tensor([len(row) for row in x.tolist()]) + y.sum()\n"
+    old = block("""
+        def f(x, y):
+            return torch.tensor([len(row) for row in x.tolist()]) + y.sum()
+    """)
     module = imported(f"import torch\n\n\n{old}")
-    new = "def f(x, y):\n    return op(x, y) + y.sum()\n"
+    new = block("""
+        def f(x, y):
+            return op(x, y) + y.sum()
+    """)
     text = f"import torch\n\n\n{FAKE.format(number=number, size=size)}{new}"
     subject = parse_program(module.f, (torch.ones(2, 3), torch.ones(2)))
     found = prove(subject, {module.__file__: text}, seconds=30)

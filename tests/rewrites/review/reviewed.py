@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.rewrites.review.scratch import ENVIRONMENT, commit, git, repository
+from tests.text import block
 
 BEFORE = """\
 import torch
@@ -47,7 +48,12 @@ _SUGGESTION = re.compile(r"^(`{3,})suggestion\n(?P<text>.*?)^\1$", re.DOTALL | r
 def pull_request(folder: Path) -> dict[str, Any]:
     """Make the repository, with the pull request checked out; return the event."""
     repository(folder, net=BEFORE)
-    (folder / "pyproject.toml").write_text('[tool.fullgraph]\nentries = ["net.py:build"]\n')
+    (folder / "pyproject.toml").write_text(
+        block("""
+            [tool.fullgraph]
+            entries = ["net.py:build"]
+        """)
+    )
     base = commit(folder)
     git(folder, "checkout", "-q", "-b", "shift")
     (folder / "net.py").write_text(AFTER)

@@ -4,6 +4,7 @@ import pytest
 
 from fullgraph.rewrites.check import TextEdit
 from fullgraph.rewrites.review.line_edits import LineEdit, edit_of, edits_in
+from tests.text import block
 
 LINES = ["a", "bé(1)", "c", "d"]
 
@@ -14,7 +15,20 @@ def test_an_edit_inside_a_line_replaces_the_line():
 
 
 def test_lines_that_stay_are_left_out():
-    edit = edit_of(LINES, TextEdit(1, 0, 4, 1, "a\nbé(1)\nC\nd"))
+    edit = edit_of(
+        LINES,
+        TextEdit(
+            1,
+            0,
+            4,
+            1,
+            block("""
+                a
+                bé(1)
+                C
+                d"""),
+        ),
+    )
     assert edit == LineEdit(3, 3, ("c",), ("C",))
 
 

@@ -4,12 +4,18 @@ import pytest
 import torch
 
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
 HEAD = "import torch\n\n\n"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
-CHANGE = "def change(t):\n    t.add_(1)\n\n\n"
+CHANGE = block("""
+    def change(t):
+        t.add_(1)
+
+
+""")
 
 
 def _leaf(x):
@@ -26,8 +32,12 @@ def _function(body, *names):
     [
         "buf[0] = x.sum()",
         "buf.copy_(x)",
-        "part = buf[:1]\npart.copy_(x.sum())",
-        "for one in (buf,):\n    one += x",
+        block("""
+            part = buf[:1]
+            part.copy_(x.sum())"""),
+        block("""
+            for one in (buf,):
+                one += x"""),
         "torch.mul(x, 2, out=buf) if not x.requires_grad else buf.add_(x)",
     ],
 )
@@ -53,8 +63,20 @@ def test_a_buffer_that_the_class_changes_stays_detached():
 @pytest.mark.parametrize(
     "body",
     [
-        "y = x * 1\nz = x * 2\nif x.sum() > 0:\n    z = y = z - y\nreturn y, z",
-        "y = x * 1\nz = x * 2\nif x.sum() > 0:\n    z = x\nelse:\n    z = y = z - y\nreturn y, z",
+        block("""
+            y = x * 1
+            z = x * 2
+            if x.sum() > 0:
+                z = y = z - y
+            return y, z"""),
+        block("""
+            y = x * 1
+            z = x * 2
+            if x.sum() > 0:
+                z = x
+            else:
+                z = y = z - y
+            return y, z"""),
     ],
 )
 def test_a_value_that_reads_what_it_is_assigned_to_is_computed_once(body):
@@ -63,7 +85,14 @@ def test_a_value_that_reads_what_it_is_assigned_to_is_computed_once(body):
 
 
 @pytest.mark.parametrize(
-    "between", ["change(x)", "torch.mul(x, 3, out=x)", "other = x\nother += 1"]
+    "between",
+    [
+        "change(x)",
+        "torch.mul(x, 3, out=x)",
+        block("""
+            other = x
+            other += 1"""),
+    ],
 )
 def test_a_clone_of_what_is_changed_stays(between):
     body = f"y = x.clone()\n{between}\ny[m] = y[m] * 2\nreturn y"
@@ -73,10 +102,14 @@ def test_a_clone_of_what_is_changed_stays(between):
 
 
 def test_a_count_of_a_mask_that_another_name_changes_decides():
-    body = (
-        "n = m.sum()\npart = m[:1]\npart.fill_(True)\ntotal = torch.zeros(())\n"
-        "if n > 0:\n    total = torch.where(m, x, 0).sum() / n\nreturn total"
-    )
+    body = block("""
+        n = m.sum()
+        part = m[:1]
+        part.fill_(True)
+        total = torch.zeros(())
+        if n > 0:
+            total = torch.where(m, x, 0).sum() / n
+        return total""")
     outcome = rewritten(_function(body, "x", "m"), X, X > 0)
     outcome.check((X, X > 9))
 
@@ -90,13 +123,21 @@ def test_an_annotation_is_any_text(note):
 
 
 def test_a_search_is_not_made_where_nothing_may_be_found():
-    body = "if (x > 0).any():\n    x = x + x[(x > 0).nonzero()[0, 0]]\nreturn x"
+    body = block("""
+        if (x > 0).any():
+            x = x + x[(x > 0).nonzero()[0, 0]]
+        return x""")
     _, _, refusals = offered(_function(body), "(x > 0).any()", "data-dependent branch", X)
     assert any("`(x > 0).nonzero()[0, 0]` may raise" in one for one in refusals)
 
 
 def test_definitions_come_before_code_that_calls_them():
-    loop = "def f(x):\n    while x.norm() > 1:\n        x = x / 2\n    return x\n"
+    loop = block("""
+        def f(x):
+            while x.norm() > 1:
+                x = x / 2
+            return x
+    """)
     source = f"import torch as t\n\n\n{loop}\n\nZ = f(t.ones(3))\nimport math  # late\n"
     outcome = rewritten(source, X * 5)
     assert outcome.source.startswith("import torch as t\n\n\ndef _while_loop(")

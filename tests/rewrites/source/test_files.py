@@ -6,6 +6,7 @@ import pytest
 
 from fullgraph import FullgraphError
 from fullgraph.rewrites.source import write_files
+from tests.text import block
 
 
 @pytest.fixture
@@ -70,6 +71,9 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_sentence(pair, monkeypat
 def test_encoding_and_line_ends_stay(tmp_path):
     path = tmp_path / "a.py"
     path.write_bytes("# -*- coding: latin-1 -*-\r\ns = 'é'\r\n".encode("latin-1"))
-    text = "# -*- coding: latin-1 -*-\ns = 'é'\n"
+    text = block("""
+        # -*- coding: latin-1 -*-
+        s = 'é'
+    """)
     write_files({str(path): text}, {str(path): text.replace("é", "éé")}, roots=[tmp_path])
     assert path.read_bytes() == "# -*- coding: latin-1 -*-\r\ns = 'éé'\r\n".encode("latin-1")

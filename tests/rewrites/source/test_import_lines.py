@@ -3,29 +3,109 @@
 import pytest
 
 from fullgraph.rewrites.source import parse_document
+from tests.text import block
 
 
 @pytest.mark.parametrize(
     ("before", "name", "after"),
     [
-        ("import sys\nimport torch\n", "math", "import math\nimport sys\nimport torch\n"),
-        ("import os\n\nimport torch\n", "sys", "import os\nimport sys\n\nimport torch\n"),
-        ("import os\n", "torch", "import os\n\nimport torch\n"),
-        ("import torch\n", "math", "import math\n\nimport torch\n"),
-        ("from pathlib import Path\n", "math", "import math\nfrom pathlib import Path\n"),
         (
-            "import numpy as np\n\nfrom a import b\n",
+            block("""
+                import sys
+                import torch
+            """),
+            "math",
+            block("""
+                import math
+                import sys
+                import torch
+            """),
+        ),
+        (
+            block("""
+                import os
+
+                import torch
+            """),
+            "sys",
+            block("""
+                import os
+                import sys
+
+                import torch
+            """),
+        ),
+        (
+            "import os\n",
             "torch",
-            "import numpy as np\nimport torch\n\nfrom a import b\n",
+            block("""
+                import os
+
+                import torch
+            """),
+        ),
+        (
+            "import torch\n",
+            "math",
+            block("""
+                import math
+
+                import torch
+            """),
+        ),
+        (
+            "from pathlib import Path\n",
+            "math",
+            block("""
+                import math
+                from pathlib import Path
+            """),
+        ),
+        (
+            block("""
+                import numpy as np
+
+                from a import b
+            """),
+            "torch",
+            block("""
+                import numpy as np
+                import torch
+
+                from a import b
+            """),
         ),
         ('"""Doc."""\n\nx = 1\n', "math", '"""Doc."""\n\nimport math\n\nx = 1\n'),
-        ('"a" "b"\nx = 1\n', "math", '"a" "b"\n\nimport math\nx = 1\n'),
+        (
+            block("""
+                "a" "b"
+                x = 1
+            """),
+            "math",
+            block("""
+                "a" "b"
+
+                import math
+                x = 1
+            """),
+        ),
         (
             "from __future__ import annotations; import os\n",
             "math",
-            "from __future__ import annotations; import os\n\nimport math\n",
+            block("""
+                from __future__ import annotations; import os
+
+                import math
+            """),
         ),
-        ("x = 1\n", "torch.nn as nn", "import torch.nn as nn\nx = 1\n"),
+        (
+            "x = 1\n",
+            "torch.nn as nn",
+            block("""
+                import torch.nn as nn
+                x = 1
+            """),
+        ),
     ],
 )
 def test_place(before, name, after):
@@ -35,5 +115,8 @@ def test_place(before, name, after):
 
 
 def test_what_is_imported_stays():
-    text = "import torch as t\nfrom torch import nn\n"
+    text = block("""
+        import torch as t
+        from torch import nn
+    """)
     assert parse_document("model.py", text).with_edits({}, ("torch", "torch.nn")) == text

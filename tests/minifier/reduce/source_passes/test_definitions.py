@@ -4,6 +4,7 @@ import pytest
 
 from fullgraph.minifier.reduce.source import definitions, inlining
 from tests.minifier.reduce.source_passes.proposed_edits import clean, proposed, together
+from tests.text import block
 
 
 @pytest.mark.compiles
@@ -27,7 +28,14 @@ def test_annotations_and_docstrings_go() -> None:
     '''
     after = together(definitions.remove_declarations, text)
     assert "b: int = 1" in after
-    assert "def f(a, *, b = 2):\n    c = a\n    return c\n" in after
+    assert (
+        block("""
+            def f(a, *, b = 2):
+                c = a
+                return c
+        """)
+        in after
+    )
     for gone in ('"""', "__main__"):
         assert gone not in after
 
@@ -135,11 +143,34 @@ def test_variables_that_are_read_once() -> None:
 
 def test_variables_that_stay() -> None:
     for text in (
-        "def f(x):\n    y = x()\n    return y + y\n",
-        "def f(x):\n    y = x()\n    while y:\n        pass\n",
-        "def f(x):\n    y = x()\n    return lambda: y\n",
-        "def f(x):\n    if x:\n        y = 1\n    return y\n",
-        "def f(x):\n    y = 1\n    y = 2\n    return y\n",
+        block("""
+            def f(x):
+                y = x()
+                return y + y
+        """),
+        block("""
+            def f(x):
+                y = x()
+                while y:
+                    pass
+        """),
+        block("""
+            def f(x):
+                y = x()
+                return lambda: y
+        """),
+        block("""
+            def f(x):
+                if x:
+                    y = 1
+                return y
+        """),
+        block("""
+            def f(x):
+                y = 1
+                y = 2
+                return y
+        """),
     ):
         assert proposed(inlining.inline_variables, text) == []
 

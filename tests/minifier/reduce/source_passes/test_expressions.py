@@ -5,6 +5,7 @@ import pytest
 from fullgraph.minifier.reduce.source import constants, expressions
 from fullgraph.minifier.reduce.source.observe import observe_text
 from tests.minifier.reduce.source_passes.proposed_edits import clean, proposed, together
+from tests.text import block
 
 
 @pytest.mark.parametrize(
@@ -15,17 +16,61 @@ from tests.minifier.reduce.source_passes.proposed_edits import clean, proposed, 
         ("a = (b + c) * d\n", {"a = (b + c)\n", "a = d\n", "a = b * d\n", "a = c * d\n"}),
         ("a = f(b + c) * d\n", {"a = f(b + c)\n", "a = d\n", "a = (b + c) * d\n"}),
         ("a = [i for i in b]\n", {"a = i\n", "a = b\n"}),
-        ("if not a:\n    pass\n", {"if a:\n    pass\n"}),
-        ("import torch\na = torch.float32\n", set()),
-        ("import torch\na = torch.relu(b)\n", {"import torch\na = b\n"}),
-        ("a.b = c\nd[e] = f\n", {"a.b = c\ne = f\n"}),
+        (
+            block("""
+                if not a:
+                    pass
+            """),
+            {
+                block("""
+                    if a:
+                        pass
+                """)
+            },
+        ),
+        (
+            block("""
+                import torch
+                a = torch.float32
+            """),
+            set(),
+        ),
+        (
+            block("""
+                import torch
+                a = torch.relu(b)
+            """),
+            {
+                block("""
+                    import torch
+                    a = b
+                """)
+            },
+        ),
+        (
+            block("""
+                a.b = c
+                d[e] = f
+            """),
+            {
+                block("""
+                    a.b = c
+                    e = f
+                """)
+            },
+        ),
         ("a: int = b\n", set()),
         ("f(a)\n", set()),
     ],
 )
 def test_parts(text: str, expected: set[str]) -> None:
     found = set(proposed(expressions.propose_subexpressions, text))
-    assert found >= expected - {"a.b = c\ne = f\n"}
+    assert found >= expected - {
+        block("""
+            a.b = c
+            e = f
+        """)
+    }
     assert expected or not found
 
 
@@ -66,14 +111,25 @@ def test_numbers_are_written_out_where_they_are_always_the_same() -> None:
 
 
 def test_a_value_that_varies_has_no_literal() -> None:
-    text = "def f(n):\n    return [i + n for i in range(n)], [x * n for x in (-0.0, 0.0)]\n"
-    text += "model = f\ninputs = (3,)\n"
+    text = block("""
+        def f(n):
+            return [i + n for i in range(n)], [x * n for x in (-0.0, 0.0)]
+    """)
+    text += block("""
+        model = f
+        inputs = (3,)
+    """)
     edited = together(expressions.constant_values(observe_text(text)), text)
     assert "[i + 3 for i in range(3)], [x * 3 for x in (-0.0, 0.0)]" in edited
 
 
 def test_arrays_of_another_dtype_or_shape_are_not_passed_through() -> None:
-    text = "import numpy as np\ndef f(a):\n    b = abs(a)\n    c = abs(a.astype('int8'))\n"
+    text = block("""
+        import numpy as np
+        def f(a):
+            b = abs(a)
+            c = abs(a.astype('int8'))
+    """)
     text += "    return c + abs(b[0]) + b\nmodel = f\ninputs = (np.ones((2, 3)),)\n"
     edited = together(expressions.tensor_bypasses(observe_text(text), 0), text)
     assert "b = a\n    c = a.astype('int8')\n    return b\n" in edited
@@ -86,12 +142,33 @@ def test_keyword_arguments_go_first() -> None:
 
 def test_elements_of_targets_stay() -> None:
     assert proposed(expressions.remove_elements, "a, b = c\n") == []
-    assert proposed(expressions.literal_elements, "{1: a}\n(a, b) = c\n") == []
+    assert (
+        proposed(
+            expressions.literal_elements,
+            block("""
+                {1: a}
+                (a, b) = c
+            """),
+        )
+        == []
+    )
 
 
 def test_equal_numbers_go_together() -> None:
-    text = "a = f(8, 8, 3)\nb = 8\nc = 1\n"
+    text = block("""
+        a = f(8, 8, 3)
+        b = 8
+        c = 1
+    """)
     assert proposed(constants.equal_numbers(constants.cst.Integer, "1", above=1), text) == [
-        "a = f(1, 1, 3)\nb = 1\nc = 1\n",
-        "a = f(8, 8, 1)\nb = 8\nc = 1\n",
+        block("""
+            a = f(1, 1, 3)
+            b = 1
+            c = 1
+        """),
+        block("""
+            a = f(8, 8, 1)
+            b = 8
+            c = 1
+        """),
     ]

@@ -7,6 +7,7 @@ import pytest
 
 from fullgraph.minifier.reduce.source.formatting import drop_unbound, drop_unreachable, normalize
 from fullgraph.minifier.reduce.source.unbound_names import find_names
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -54,20 +55,71 @@ def test_strings_keep_their_lines() -> None:
 
 def test_statements_that_lost_a_name_go() -> None:
     before = find_names(
-        ast.parse("import a\n\ndef f(x):\n    y = a.b(x)\n    z = y + 1\n    return x\n")
+        ast.parse(
+            block("""
+                import a
+
+                def f(x):
+                    y = a.b(x)
+                    z = y + 1
+                    return x
+            """)
+        )
     )
-    text = "def f(x):\n    y = a.b(x)\n    z = y + 1\n    return x\n"
-    assert drop_unbound(text, before) == "def f(x):\n    return x\n"
+    text = block("""
+        def f(x):
+            y = a.b(x)
+            z = y + 1
+            return x
+    """)
+    assert drop_unbound(text, before) == block("""
+        def f(x):
+            return x
+    """)
 
 
 def test_a_block_that_loses_everything_passes() -> None:
-    before = find_names(ast.parse("import a\nif True:\n    a.b()\n"))
-    assert drop_unbound("if True:\n    a.b()\n", before) == "if True:\n    pass\n"
+    before = find_names(
+        ast.parse(
+            block("""
+                import a
+                if True:
+                    a.b()
+            """)
+        )
+    )
+    assert drop_unbound(
+        block("""
+            if True:
+                a.b()
+        """),
+        before,
+    ) == block("""
+        if True:
+            pass
+    """)
 
 
 def test_the_entry_is_never_lost() -> None:
-    before = find_names(ast.parse("x = 1\ndef build():\n    return x, ()\n"))
-    assert drop_unbound("def build():\n    return x, ()\n", before) is None
+    before = find_names(
+        ast.parse(
+            block("""
+                x = 1
+                def build():
+                    return x, ()
+            """)
+        )
+    )
+    assert (
+        drop_unbound(
+            block("""
+                def build():
+                    return x, ()
+            """),
+            before,
+        )
+        is None
+    )
 
 
 def test_what_is_not_reached_goes() -> None:
@@ -111,5 +163,9 @@ def test_what_registers_itself_stays() -> None:
 
 
 def test_nothing_is_unreached_without_an_entry() -> None:
-    text = "import os\ndef f():\n    pass\n"
+    text = block("""
+        import os
+        def f():
+            pass
+    """)
     assert drop_unreachable(text) == text

@@ -3,6 +3,7 @@
 import textwrap
 
 from fullgraph.minifier.reduce.source.observe import observe_text
+from tests.text import block
 
 TEXT = textwrap.dedent("""
     import torch
@@ -40,7 +41,15 @@ def test_values_lines_and_calls() -> None:
 
 
 def test_a_text_that_cannot_run_shows_nothing() -> None:
-    assert observe_text("def build():\n    raise ValueError\n").values == {}
+    assert (
+        observe_text(
+            block("""
+                def build():
+                    raise ValueError
+            """)
+        ).values
+        == {}
+    )
 
 
 def test_callees_and_base_classes_are_left_alone() -> None:
@@ -51,12 +60,26 @@ def test_callees_and_base_classes_are_left_alone() -> None:
 
 
 def test_lines_inside_match_and_local_classes_ran() -> None:
-    text = "def f(n):\n    match n:\n        case 3:\n            class A:\n                b = n\n"
+    text = block("""
+        def f(n):
+            match n:
+                case 3:
+                    class A:
+                        b = n
+    """)
     text += "    return A.b\nmodel = f\ninputs = (3,)\n"
     assert observe_text(text).lines == {2, 4, 5, 6}
 
 
 def test_a_decorator_that_reads_source_is_left_alone() -> None:
-    text = "import torch\n@torch.jit.script\ndef f(x):\n    return x + 1\n"
-    text += "model = f\ninputs = (torch.ones(2),)\n"
+    text = block("""
+        import torch
+        @torch.jit.script
+        def f(x):
+            return x + 1
+    """)
+    text += block("""
+        model = f
+        inputs = (torch.ones(2),)
+    """)
     assert any(seen.tensors for seen in observe_text(text).values.values())

@@ -6,6 +6,7 @@ import textwrap
 import pytest
 
 from fullgraph.minifier.reduce.source.unbound_names import find_names
+from tests.text import block
 
 
 def read(text: str) -> list[str]:
@@ -15,24 +16,70 @@ def read(text: str) -> list[str]:
 @pytest.mark.parametrize(
     "text",
     [
-        "x = 1\nprint(x)",
-        "def f(a, *b, c=1, **d):\n    return a, b, c, d",
-        "def f():\n    return g()\ndef g():\n    pass",
-        "def f():\n    for i in range(3):\n        if i:\n            print(y)\n        y = i",
+        block("""
+            x = 1
+            print(x)"""),
+        block("""
+            def f(a, *b, c=1, **d):
+                return a, b, c, d"""),
+        block("""
+            def f():
+                return g()
+            def g():
+                pass"""),
+        block("""
+            def f():
+                for i in range(3):
+                    if i:
+                        print(y)
+                    y = i"""),
         "print([a for a in range(3) if a])",
         "print([b for a in [[1]] for b in a])",
-        "class A:\n    x = 1\n    y = x",
-        "import os.path as p, sys\nprint(p, sys)",
-        "with open('f') as f:\n    f.read()",
-        "try:\n    pass\nexcept ValueError as error:\n    print(error)",
-        "if (n := 3):\n    print(n)",
-        "def f():\n    global g\n    g = 1\ndef h():\n    return g",
-        "match 3:\n    case {'a': a, **rest}:\n        print(a, rest)",
-        "match 3:\n    case [*many]:\n        print(many)",
-        "def f(n):\n    def g():\n        nonlocal n\n        n = 2\n    return g",
-        "from math import *\nprint(anything)",
+        block("""
+            class A:
+                x = 1
+                y = x"""),
+        block("""
+            import os.path as p, sys
+            print(p, sys)"""),
+        block("""
+            with open('f') as f:
+                f.read()"""),
+        block("""
+            try:
+                pass
+            except ValueError as error:
+                print(error)"""),
+        block("""
+            if (n := 3):
+                print(n)"""),
+        block("""
+            def f():
+                global g
+                g = 1
+            def h():
+                return g"""),
+        block("""
+            match 3:
+                case {'a': a, **rest}:
+                    print(a, rest)"""),
+        block("""
+            match 3:
+                case [*many]:
+                    print(many)"""),
+        block("""
+            def f(n):
+                def g():
+                    nonlocal n
+                    n = 2
+                return g"""),
+        block("""
+            from math import *
+            print(anything)"""),
         "f = lambda x: x + 1",
-        "def f(x):\n    return (lambda: x)()",
+        block("""
+            def f(x):
+                return (lambda: x)()"""),
     ],
 )
 def test_names_with_a_value_are_not_told(text: str) -> None:
@@ -43,15 +90,61 @@ def test_names_with_a_value_are_not_told(text: str) -> None:
     ("text", "missing"),
     [
         ("print(x)", ["x"]),
-        ("def f():\n    return y", ["y"]),
-        ("def f():\n    y = y + 1", ["y"]),
-        ("def f():\n    y += 1", ["y"]),
-        ("print(f())\ndef f():\n    pass", ["f"]),
-        ("class A(B):\n    pass", ["B"]),
-        ("class A:\n    x = 1\n    def f(self):\n        return x", ["x"]),
-        ("@d\ndef f(a: T = z):\n    pass", ["d", "z", "T"]),
+        (
+            block("""
+                def f():
+                    return y"""),
+            ["y"],
+        ),
+        (
+            block("""
+                def f():
+                    y = y + 1"""),
+            ["y"],
+        ),
+        (
+            block("""
+                def f():
+                    y += 1"""),
+            ["y"],
+        ),
+        (
+            block("""
+                print(f())
+                def f():
+                    pass"""),
+            ["f"],
+        ),
+        (
+            block("""
+                class A(B):
+                    pass"""),
+            ["B"],
+        ),
+        (
+            block("""
+                class A:
+                    x = 1
+                    def f(self):
+                        return x"""),
+            ["x"],
+        ),
+        (
+            block("""
+                @d
+                def f(a: T = z):
+                    pass"""),
+            ["d", "z", "T"],
+        ),
         ("[a for a in b]", ["b"]),
-        ("def f():\n    print(x)\n    for x in []:\n        pass", ["x"]),
+        (
+            block("""
+                def f():
+                    print(x)
+                    for x in []:
+                        pass"""),
+            ["x"],
+        ),
     ],
 )
 def test_names_without_a_value(text: str, missing: list[str]) -> None:
@@ -59,7 +152,11 @@ def test_names_without_a_value(text: str, missing: list[str]) -> None:
 
 
 def test_an_attribute_of_self_is_lost_with_what_set_it() -> None:
-    text = "class A:\n    def __init__(self):\n        self.a = 1\n"
+    text = block("""
+        class A:
+            def __init__(self):
+                self.a = 1
+    """)
     text += "    def f(self):\n        return self.a\n"
     before = find_names(ast.parse(text))
     after = find_names(ast.parse(text.replace("self.a = 1", "pass")))
@@ -68,5 +165,12 @@ def test_an_attribute_of_self_is_lost_with_what_set_it() -> None:
 
 
 def test_an_attribute_that_a_base_may_set_is_no_loss() -> None:
-    before = find_names(ast.parse("class A(B):\n    def f(self):\n        return self.weight"))
+    before = find_names(
+        ast.parse(
+            block("""
+                class A(B):
+                    def f(self):
+                        return self.weight""")
+        )
+    )
     assert before.lost(before) == []

@@ -4,6 +4,7 @@ import torch
 from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -17,9 +18,14 @@ BRANCH = "data-dependent branch"
 @pytest.mark.parametrize(
     "body",
     [
-        "if x.isnan().any():\n            print(x)\n            raise ValueError(self)",
+        block("""
+            if x.isnan().any():
+                        print(x)
+                        raise ValueError(self)"""),
         "assert self is not None and not x.isnan().any(), self",
-        "if self.training and x.isnan().any():\n            raise ValueError(self)",
+        block("""
+            if self.training and x.isnan().any():
+                        raise ValueError(self)"""),
         "bad = x.sum().item()\n        if bad < 0:\n            raise ValueError(str(bad))",
         "bad = int(x.mean())\n        if bad < 0:\n            raise ValueError(self)",
     ],
@@ -40,7 +46,9 @@ def test_left_alone(body):
             '            assert not torch.isnan(x).any(), f"{self}: NaN in {x}"  # never',
         ),
         (
-            'if torch.isnan(x).any():  # never\n            raise  ValueError("NaN", self)',
+            block("""
+                if torch.isnan(x).any():  # never
+                            raise  ValueError("NaN", self)"""),
             "if torch.compiler.is_compiling():\n"
             '            assert ~torch.isnan(x).any(), "NaN"\n'
             "        elif torch.isnan(x).any():  # never\n"
@@ -59,13 +67,17 @@ def test_left_alone(body):
             '            raise ValueError(f"{self}: {bad} NaN at {where}")',
         ),
         (
-            "if not torch.equal(x, x):\n            raise ValueError(self)",
+            block("""
+                if not torch.equal(x, x):
+                            raise ValueError(self)"""),
             "if torch.compiler.is_compiling():\n"
             '            assert ~x.isnan().any(), "ValueError"\n'
             "        elif not torch.equal(x, x):\n            raise ValueError(self)",
         ),
         (
-            'if x.isnan().any():\n            exit(f"{self}: found NaN")',
+            block("""
+                if x.isnan().any():
+                            exit(f"{self}: found NaN")"""),
             "if torch.compiler.is_compiling():\n"
             '            assert ~x.isnan().any(), "found NaN"\n'
             '        elif x.isnan().any():\n            exit(f"{self}: found NaN")',
@@ -76,7 +88,9 @@ def test_left_alone(body):
             None,
         ),
         (
-            "if x.isnan().any() or x.sum().item()<0:\n            raise KeyError(self)",
+            block("""
+                if x.isnan().any() or x.sum().item()<0:
+                            raise KeyError(self)"""),
             "if torch.compiler.is_compiling():\n"
             '            assert ~(x.isnan().any() | (x.sum()<0)), "KeyError"\n'
             "        elif x.isnan().any() or x.sum().item()<0:\n            raise KeyError(self)",
@@ -254,11 +268,19 @@ def test_a_check_inside_a_branch_goes_above_it():
     outcome = rewritten(NESTED, torch.tensor([-1.0, 0.0]))
     assert outcome.rules == ["FG102", "FG301"]
     assert outcome.source == (
-        "import torch\n\n\ndef f(x):\n    # signs\n    if torch.compiler.is_compiling():\n"
-        '        assert ~(x < 0).any() | (x <= 0).all(), "both signs"\n'
-        "    elif (x < 0).any() and not (x <= 0).all():\n"
-        '        raise ValueError("both signs")\n'
-        "    sign = torch.where((x < 0).any(), -1.0, 1.0)\n    return x * sign\n"
+        block("""
+            import torch
+
+
+            def f(x):
+                # signs
+                if torch.compiler.is_compiling():
+                    assert ~(x < 0).any() | (x <= 0).all(), "both signs"
+                elif (x < 0).any() and not (x <= 0).all():
+                    raise ValueError("both signs")
+                sign = torch.where((x < 0).any(), -1.0, 1.0)
+                return x * sign
+        """)
     )
     outcome.check((torch.tensor([1.0, 2.0]),))
     with pytest.raises(ValueError, match="both signs"):

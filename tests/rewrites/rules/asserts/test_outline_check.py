@@ -5,6 +5,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -18,8 +19,12 @@ BRANCH = "data-dependent branch"
     [
         ("try:\n        if x.isnan().any():\n            raise ValueError\n"
          "    except ValueError:\n        x = x * 0", "try"),
-        ("if (x + torch.rand(4)).isnan().any():\n        raise ValueError", "random"),
-        ("if x.add_(1).isnan().any():\n        raise ValueError", "changes"),
+        (block("""
+            if (x + torch.rand(4)).isnan().any():
+                    raise ValueError"""), "random"),
+        (block("""
+            if x.add_(1).isnan().any():
+                    raise ValueError"""), "changes"),
         ("n = object()\n    if x.isnan().any():\n        raise ValueError(n)", "`n` cannot"),
     ],
 )  # fmt: skip
@@ -68,10 +73,30 @@ def test_tensors_are_detached_unless_the_message_shows_them(raised, arguments):
 @pytest.mark.parametrize(
     ("body", "argument"),
     [
-        ("if is_bad(x):\n        raise ValueError", "x"),
-        ("if x.isnan().any():\n        raise ValueError(f'{x.max()} of {len(x)}')", "x.detach()"),
-        ("if x.isnan().any():\n        raise ValueError(x)", "x"),
-        ("if x.isnan().any() and x.requires_grad:\n        raise ValueError", "x"),
+        (
+            block("""
+                if is_bad(x):
+                        raise ValueError"""),
+            "x",
+        ),
+        (
+            block("""
+                if x.isnan().any():
+                        raise ValueError(f'{x.max()} of {len(x)}')"""),
+            "x.detach()",
+        ),
+        (
+            block("""
+                if x.isnan().any():
+                        raise ValueError(x)"""),
+            "x",
+        ),
+        (
+            block("""
+                if x.isnan().any() and x.requires_grad:
+                        raise ValueError"""),
+            "x",
+        ),
     ],
 )
 def test_the_check_runs_under_a_function_transform(body, argument):
@@ -113,7 +138,9 @@ def test_what_it_raises_is_handled_by_a_caller():
     "body",
     [
         "if x.isnan().any():\n        raise ValueError\n    x = x + 1",
-        "if x.isnan().any():\n        return x",
+        block("""
+            if x.isnan().any():
+                    return x"""),
         "y = x.sum() > 0",
     ],
 )
@@ -136,8 +163,9 @@ def test_none_of_its_business(body):
             '(x: torch.Tensor) -> None:\n    assert ( ~x.isnan() ).all(), f"NaN in {x}"\n',
         ),
         (
-            "if torch.isnan(x).any() or (x > n).any():  # odd\n"
-            '        raise  ValueError(f"{x.max().item():.1f} > {n}")',
+            block("""
+                if torch.isnan(x).any() or (x > n).any():  # odd
+                        raise  ValueError(f"{x.max().item():.1f} > {n}")"""),
             "(x: torch.Tensor, n: torch.types.Number) -> None:\n"
             "    if torch.isnan(x).any() or (x > n).any():  # odd\n"
             '        raise  ValueError(f"{x.max().item():.1f} > {n}")\n',
@@ -167,10 +195,34 @@ def test_same_exception(before, operator):
 @pytest.mark.parametrize(
     ("first", "kept"),
     [
-        ("if n == 2:\n        return y\n", True),
-        ("if n == 2:\n        y = y + 1\n", True),
-        ('if x.dim() != 1:\n        raise ValueError("one dimension")\n', True),
-        ("if x.isnan().any():\n        raise ValueError(x)\n", False),
+        (
+            block("""
+                if n == 2:
+                        return y
+            """),
+            True,
+        ),
+        (
+            block("""
+                if n == 2:
+                        y = y + 1
+            """),
+            True,
+        ),
+        (
+            block("""
+                if x.dim() != 1:
+                        raise ValueError("one dimension")
+            """),
+            True,
+        ),
+        (
+            block("""
+                if x.isnan().any():
+                        raise ValueError(x)
+            """),
+            False,
+        ),
         ("n = int(x.sum())\n    if n > 99:\n        raise ValueError(n)\n", False),
     ],
 )
@@ -193,18 +245,26 @@ def test_a_check_under_elif(first, kept):
 
 
 def test_guards_of_several_methods_at_once():
-    source = (
-        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
-        "    def __init__(self, limit: int = 3):\n        super().__init__()\n"
-        "        self.limit = limit\n        self.lin = nn.Linear(4, 4)\n\n"
-        "    def check(self, x, name):\n"
-        "        if x.isnan().any():\n"
-        '            raise ValueError(f"{type(self).__name__}: NaN in {name}, {self.limit}")\n\n'
-        "    def forward(self, x):\n"
-        '        self.check(x, "x")\n'
-        "        assert not (x > self.limit).any()\n"
-        "        return self.lin(x)\n"
-    )
+    source = block("""
+        import torch
+        from torch import nn
+
+
+        class Model(nn.Module):
+            def __init__(self, limit: int = 3):
+                super().__init__()
+                self.limit = limit
+                self.lin = nn.Linear(4, 4)
+
+            def check(self, x, name):
+                if x.isnan().any():
+                    raise ValueError(f"{type(self).__name__}: NaN in {name}, {self.limit}")
+
+            def forward(self, x):
+                self.check(x, "x")
+                assert not (x > self.limit).any()
+                return self.lin(x)
+    """)
     outcome = rewritten(source, torch.ones(3, 4))
     outcome.check()
     assert set(outcome.applicability) == {Applicability.SAFE}, outcome.assumes
@@ -305,7 +365,12 @@ def test_a_number_that_other_code_reads_stays_outside():
 @pytest.mark.parametrize(
     ("body", "assumption"),
     [
-        ("if is_bad(x):\n        raise ValueError", "`is_bad` changes nothing"),
+        (
+            block("""
+                if is_bad(x):
+                        raise ValueError"""),
+            "`is_bad` changes nothing",
+        ),
         ('assert (x > 0).all(), f"{x}"', "`x` may be shown without its `grad_fn=`"),
         ('assert (x > 0).all(), "%s %s" % (x.shape, x)', "shown without its `grad_fn=`"),
         ("assert not (x.requires_grad and (x < 0).any())", "`x.requires_grad` may be that of a"),
@@ -313,7 +378,16 @@ def test_a_number_that_other_code_reads_stays_outside():
     ],
 )
 def test_unsafe(body, assumption):
-    helper = "class state:\n    n = 0\n\n\ndef is_bad(x):\n    return bool(x.isnan().any())\n\n\n"
+    helper = block("""
+        class state:
+            n = 0
+
+
+        def is_bad(x):
+            return bool(x.isnan().any())
+
+
+    """)
     source = f"{HEAD}{helper}def f(x):\n    {body}\n    return x * 2\n"
     outcome = rewritten(source, torch.ones(2, requires_grad=True))
     assert outcome.applicability == [Applicability.UNSAFE]

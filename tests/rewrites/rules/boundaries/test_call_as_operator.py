@@ -7,12 +7,21 @@ from benchmarks.field.vision import detector_reference_points
 from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import numpy as np\nimport torch\n\n\n"
+HEAD = block("""
+    import numpy as np
+    import torch
+
+
+""")
 X = torch.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
-CALLS = "def f(x):\n    return x * 2 + best(x).sum()\n"
+CALLS = block("""
+    def f(x):
+        return x * 2 + best(x).sum()
+""")
 
 
 def module(body, call="self.best(x).sum()"):
@@ -76,11 +85,18 @@ def test_forward_itself_and_nested_functions_are_left_alone():
 
 def test_a_helper_that_eager_calls_after_a_break():
     """It is a compiled frame of its own, without callers in the stack of its second break."""
-    body = (
-        "def best(x):\n    a = max(x[0].tolist())\n    b = sorted(x[1].tolist())\n"
-        "    return torch.full_like(x, a * b[0])\n"
-    )
-    loop = "def f(x):\n    for _ in range(2):\n        x = x * best(x).sum()\n    return x\n"
+    body = block("""
+        def best(x):
+            a = max(x[0].tolist())
+            b = sorted(x[1].tolist())
+            return torch.full_like(x, a * b[0])
+    """)
+    loop = block("""
+        def f(x):
+            for _ in range(2):
+                x = x * best(x).sum()
+            return x
+    """)
     outcome = rewritten(f"{HEAD}{body}\n\n{loop}", X)
     assert "FG904" in outcome.rules and "in `best` itself" not in str(outcome.refusals)
     outcome.check((X * 5,), exact=True)
@@ -113,12 +129,19 @@ def test_a_new_tensor_may_be_changed():
             '"""Doc."""\n'
             "        found = sorted(sum(x.tolist(), []))\n"
             "        return torch.tensor(found[: self.COUNT]).long()",
-            "def _best_impl(x: torch.Tensor, count: int) -> torch.Tensor:\n"
-            "    found = sorted(sum(x.tolist(), []))\n"
-            "    return torch.tensor(found[: count]).long()\n\n\n"
-            '_best_op = torch.library.custom_op("{space}::best", _best_impl, mutates_args=())\n\n\n'
-            "@_best_op.register_fake\ndef _best_fake(x, count):\n"
-            "    return torch.empty((count,), dtype=torch.int64)\n",
+            block("""
+                def _best_impl(x: torch.Tensor, count: int) -> torch.Tensor:
+                    found = sorted(sum(x.tolist(), []))
+                    return torch.tensor(found[: count]).long()
+
+
+                _best_op = torch.library.custom_op("{space}::best", _best_impl, mutates_args=())
+
+
+                @_best_op.register_fake
+                def _best_fake(x, count):
+                    return torch.empty((count,), dtype=torch.int64)
+            """),
         ),
     ],
 )
@@ -339,9 +362,15 @@ def test_compiled_code_calls_the_operator_for_the_settings_that_were_seen():
 @pytest.mark.parametrize(
     "line",
     [
-        "if self.pads:\n            values.append(0.0)",
-        "if self.pads:\n            values += [0.0]",
-        "if self.pads:\n            values: list[float] = values + [0.0]",
+        block("""
+            if self.pads:
+                        values.append(0.0)"""),
+        block("""
+            if self.pads:
+                        values += [0.0]"""),
+        block("""
+            if self.pads:
+                        values: list[float] = values + [0.0]"""),
         "values = [v for v in values if self.pads or v > 6]",
     ],
 )
@@ -428,7 +457,12 @@ def medians(x, weight: Optional[torch.Tensor] = None, fill: Union[float, str, No
 
 def test_what_the_operator_cannot_do_stays_as_it_was():
     call = "medians(x, weight, 2.0) * 3"
-    head = "from typing import Optional, Union\n\nimport torch\n\n"
+    head = block("""
+        from typing import Optional, Union
+
+        import torch
+
+    """)
     model = (
         "\n\nclass Model(torch.nn.Module):\n{}    def forward(self, x, weight):\n        return {}"
     )
@@ -467,13 +501,28 @@ ROWS = "    return torch.tensor([max(range(3), key=row.__getitem__) for row in {
 @pytest.mark.parametrize(
     ("after", "reason"),
     [
-        ("def best(x):\n    return x", "`best` is bound again in line 12"),
+        (
+            block("""
+                def best(x):
+                    return x"""),
+            "`best` is bound again in line 12",
+        ),
         ("best = torch.compile(best)", "`best` is bound again in line 12"),
         (
-            "try:\n    from fast import best\nexcept ImportError:\n    pass",
+            block("""
+                try:
+                    from fast import best
+                except ImportError:
+                    pass"""),
             "bound again in line 12",
         ),
-        ("def swap():\n    global best\n    best = torch.compile(best)", "bound again in line 12"),
+        (
+            block("""
+                def swap():
+                    global best
+                    best = torch.compile(best)"""),
+            "bound again in line 12",
+        ),
     ],
 )
 def test_the_name_of_the_function_is_bound_again(after, reason):
@@ -565,16 +614,31 @@ def test_statements_of_forward():
     outcome = rewritten(source, X)
     assert outcome.rules == ["FG904"], outcome.refusals
     assert re.sub(r"rewritten_\d+", "", outcome.source).endswith(
-        "def _unwrap_impl(h: torch.Tensor) -> torch.Tensor:\n"
-        "    y = np.unwrap(h.numpy(), axis=0)\n    return torch.from_numpy(y)\n\n\n"
-        "_unwrap_op = torch.library.custom_op(\n"
-        '    "::unwrap", _unwrap_impl, mutates_args=()\n)\n\n\n'
-        "@_unwrap_op.register_fake\ndef _unwrap_fake(h):\n"
-        "    return torch.empty_like(h)\n\n\n"
-        "def f(x):\n    h = x * 2\n    # smooth\n"
-        "    if torch.compiler.is_compiling() and not h.requires_grad:\n"
-        "        y = _unwrap_op(h)\n    else:\n        y = _unwrap_impl(h)\n"
-        "    return y.diff(dim=0) + 1\n"
+        block("""
+            def _unwrap_impl(h: torch.Tensor) -> torch.Tensor:
+                y = np.unwrap(h.numpy(), axis=0)
+                return torch.from_numpy(y)
+
+
+            _unwrap_op = torch.library.custom_op(
+                "::unwrap", _unwrap_impl, mutates_args=()
+            )
+
+
+            @_unwrap_op.register_fake
+            def _unwrap_fake(h):
+                return torch.empty_like(h)
+
+
+            def f(x):
+                h = x * 2
+                # smooth
+                if torch.compiler.is_compiling() and not h.requires_grad:
+                    y = _unwrap_op(h)
+                else:
+                    y = _unwrap_impl(h)
+                return y.diff(dim=0) + 1
+        """)
     )
     outcome.check((X * 5,), exact=True)
 

@@ -3,6 +3,7 @@ import torch
 
 from fullgraph import fix
 from tests.rewrites.harness import imported
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -44,7 +45,14 @@ def test_a_cause_in_a_branch_that_is_not_taken_does_not_count():
 
 def test_a_scripted_helper_keeps_the_names_that_it_reads():
     more = 'seen["first"] = x[0].item() * math.pi if x[0] > 0 else 2.0'
-    source = SOURCE.format(more=more).replace("import torch", "import math\n\nimport torch", 1)
+    source = SOURCE.format(more=more).replace(
+        "import torch",
+        block("""
+            import math
+
+            import torch"""),
+        1,
+    )
     fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])
     (made,) = fixes.suggestions
     clause = "nobody passes `total` to `torch.jit.script`, which would not find `math`"
@@ -117,7 +125,13 @@ def test_edits_of_what_only_the_function_calls_are_dropped():
 
 def test_another_function_in_eager_was_not_left_by_the_edit():
     source = SOURCE.format(more='seen["first"] = x[0].item() if x[0] > 0 else 2.0')
-    helper = "@torch.compiler.disable\ndef subtotal(x):\n    return x.sum()\n\n\n"
+    helper = block("""
+        @torch.compiler.disable
+        def subtotal(x):
+            return x.sum()
+
+
+    """)
     source = source.replace("def total", f"{helper}def total", 1)
     source = source.replace("    seen = ", "    x = x + subtotal(x)\n    seen = ", 1)
     fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])

@@ -3,6 +3,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -23,28 +24,56 @@ def _function(body, *names):
     ("body", "call", "reason"),
     [
         (
-            "n = x.sum().item()\nif n > 0:\n    n = 1.0\nreturn x, n",
+            block("""
+                n = x.sum().item()
+                if n > 0:
+                    n = 1.0
+                return x, n"""),
             "x.sum().item()",
             "cannot stand",
         ),
         (
-            "n = x.sum().item()\nif n > 0:\n    n = 1.0\nreturn x * int(n)",
+            block("""
+                n = x.sum().item()
+                if n > 0:
+                    n = 1.0
+                return x * int(n)"""),
             "x.sum().item()",
             "cannot stand",
         ),
         (
-            "n = float(x.sum())\nif n > 0:\n    raise ValueError(n)\nreturn x * n",
+            block("""
+                n = float(x.sum())
+                if n > 0:
+                    raise ValueError(n)
+                return x * n"""),
             "float(x.sum())",
             "",
         ),
         (
-            "n = x.sum().item()\nif n > 0:\n    n = 2.0\nreturn x.long() * n",
+            block("""
+                n = x.sum().item()
+                if n > 0:
+                    n = 2.0
+                return x.long() * n"""),
             "x.sum().item()",
             "not of a floating dtype",
         ),
-        ("n = x.dim()\nif n > 0:\n    n = 2.0\nreturn x * n", "x.dim()", ""),
         (
-            "n = (x > 0).int().max().item()\nif n == 0:\n    n = 1\nreturn x / n",
+            block("""
+                n = x.dim()
+                if n > 0:
+                    n = 2.0
+                return x * n"""),
+            "x.dim()",
+            "",
+        ),
+        (
+            block("""
+                n = (x > 0).int().max().item()
+                if n == 0:
+                    n = 1
+                return x / n"""),
             "(x > 0).int().max().item()",
             "float or int64",
         ),
@@ -61,36 +90,85 @@ def test_left_alone(body, call, reason):
     ("before", "after"),
     [
         (
-            "w = x.abs()\ntotal = float( w.sum() )  # of all\nif total == 0:\n"
-            "    total = 1.0  # nothing\nreturn w / total",
-            "w = x.abs()\ntotal = w.sum().detach()  # of all\n# nothing\n"
-            "total = torch.where(total == 0, 1.0, total)\nreturn w / total",
+            block("""
+                w = x.abs()
+                total = float( w.sum() )  # of all
+                if total == 0:
+                    total = 1.0  # nothing
+                return w / total"""),
+            block("""
+                w = x.abs()
+                total = w.sum().detach()  # of all
+                # nothing
+                total = torch.where(total == 0, 1.0, total)
+                return w / total"""),
         ),
         (
-            "n = x.sum().item()\nif n <= 0:\n    n = 1e-6\nreturn x / n",
-            "n = x.sum().detach()\nn = torch.where(n <= 0, 1e-6, n)\nreturn x / n",
+            block("""
+                n = x.sum().item()
+                if n <= 0:
+                    n = 1e-6
+                return x / n"""),
+            block("""
+                n = x.sum().detach()
+                n = torch.where(n <= 0, 1e-6, n)
+                return x / n"""),
         ),
         (
-            "n = (x > 0).sum().item()\nif n == 0:\n    n = 1\nreturn x.sum() / n",
-            "n = (x > 0).sum()\nn = torch.where(n == 0, 1, n)\nreturn x.sum() / n",
+            block("""
+                n = (x > 0).sum().item()
+                if n == 0:
+                    n = 1
+                return x.sum() / n"""),
+            block("""
+                n = (x > 0).sum()
+                n = torch.where(n == 0, 1, n)
+                return x.sum() / n"""),
         ),
         (
-            "loss = x * 2\nn = int((x > 0).sum())\nif n < 2:\n    n = 2\nloss /= n * 2\n"
-            "return loss",
-            "loss = x * 2\nn = (x > 0).sum()\nn = torch.where(n < 2, 2, n)\nloss /= n * 2\n"
-            "return loss",
+            block("""
+                loss = x * 2
+                n = int((x > 0).sum())
+                if n < 2:
+                    n = 2
+                loss /= n * 2
+                return loss"""),
+            block("""
+                loss = x * 2
+                n = (x > 0).sum()
+                n = torch.where(n < 2, 2, n)
+                loss /= n * 2
+                return loss"""),
         ),
         (
-            "n = (x > 0).sum().item()\nif n == 0:\n    n = 1e-6\nreturn x / n",
-            "n = (x > 0).sum().double()\nn = torch.where(n == 0, 1e-6, n)\nreturn x / n",
+            block("""
+                n = (x > 0).sum().item()
+                if n == 0:
+                    n = 1e-6
+                return x / n"""),
+            block("""
+                n = (x > 0).sum().double()
+                n = torch.where(n == 0, 1e-6, n)
+                return x / n"""),
         ),
         (
-            "n = (x > 0).sum().item()\nif n == 0:\n    n = 1\nreturn x.sum() * (1 / n)",
-            "n = (x > 0).sum().double()\nn = torch.where(n == 0, 1, n)\n"
-            "return (x.sum()[None] * (1 / n)).squeeze(0)",
+            block("""
+                n = (x > 0).sum().item()
+                if n == 0:
+                    n = 1
+                return x.sum() * (1 / n)"""),
+            block("""
+                n = (x > 0).sum().double()
+                n = torch.where(n == 0, 1, n)
+                return (x.sum()[None] * (1 / n)).squeeze(0)"""),
         ),
         (
-            "n = x.norm().item()\ny = x * 2\nif n > 0.1:\n    y = y / n\nreturn y + n",
+            block("""
+                n = x.norm().item()
+                y = x * 2
+                if n > 0.1:
+                    y = y / n
+                return y + n"""),
             None,
         ),
     ],
@@ -105,21 +183,35 @@ def test_fixed(before, after):
 
 
 def test_a_count_stays_apart_from_the_buffer_that_holds_it():
-    body = "n = x.item()\nif n == 0:\n    n = 1\nx.add_(1)\nreturn w / n"
+    body = block("""
+        n = x.item()
+        if n == 0:
+            n = 1
+        x.add_(1)
+        return w / n""")
     outcome = rewritten(_function(body, "x", "w"), torch.tensor(3), X)
     assert "n = x.clone()" in outcome.source
     outcome.check((torch.tensor(0), X))
 
 
 def test_a_divisor_that_no_branch_compares_is_assumed_to_be_nonzero():
-    body = "n = x.sum().item()\nm = n - 1\nif n > 2:\n    n = 2.0\nreturn x * (n / m)"
+    body = block("""
+        n = x.sum().item()
+        m = n - 1
+        if n > 2:
+            n = 2.0
+        return x * (n / m)""")
     outcome = rewritten(_function(body), X)
     assert outcome.assumes == ["`m` is not zero, for otherwise Python raises"]
 
 
 def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
     w = torch.ones(4, requires_grad=True)
-    body = "n = x.sum().item()\nif n > 0:\n    x = x * w\nreturn x / n"
+    body = block("""
+        n = x.sum().item()
+        if n > 0:
+            x = x * w
+        return x / n""")
     outcome = rewritten(_function(body, "x", "w"), X, w)
     assert outcome.applicability == [Applicability.UNSAFE]
     assert "`w` may get a gradient of zero where it got none" in outcome.assumes
@@ -127,20 +219,19 @@ def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
 
 
 def test_a_count_of_a_mask_decides_about_stores_by_that_mask():
-    body = (
-        "w, n = torch.zeros_like(x), 0\n"
-        "for low in (0.0, 0.5, 5.0):\n"
-        "    m = x > low\n"
-        "    count = m.sum().item()\n"
-        "    if count > 0:\n"
-        "        if keeps:\n"
-        "            old[0] = old[0] + count\n"
-        "            w[m] = x.sum() / old[0]\n"
-        "        else:\n"
-        "            w[m] = x.sum() / count\n"
-        "        n += 1\n"
-        "return w / n"
-    )
+    body = block("""
+        w, n = torch.zeros_like(x), 0
+        for low in (0.0, 0.5, 5.0):
+            m = x > low
+            count = m.sum().item()
+            if count > 0:
+                if keeps:
+                    old[0] = old[0] + count
+                    w[m] = x.sum() / old[0]
+                else:
+                    w[m] = x.sum() / count
+                n += 1
+        return w / n""")
     source = _function(body, "x", "keeps", "old")
     outcome = rewritten(source, _leaf(X), False, torch.ones(1))
     assert "            w.masked_fill_(m, x.sum() / count.clamp(min=1))\n" in outcome.source
@@ -150,11 +241,16 @@ def test_a_count_of_a_mask_decides_about_stores_by_that_mask():
 
 
 def test_a_store_by_a_mask_that_may_be_empty_needs_no_condition():
-    body = (
-        "w, n = torch.zeros_like(x), 0\nfor low in (0.0, 5.0):\n    m = x > low\n"
-        "    count = int(m.sum())\n    if count == 0:\n        continue\n"
-        "    w[m] = 3 / count\n    n += 1\nreturn w / n"
-    )
+    body = block("""
+        w, n = torch.zeros_like(x), 0
+        for low in (0.0, 5.0):
+            m = x > low
+            count = int(m.sum())
+            if count == 0:
+                continue
+            w[m] = 3 / count
+            n += 1
+        return w / n""")
     outcome = rewritten(_function(body), X)
     assert "    w.masked_fill_(m, 3 / count.clamp(min=1))\n" in outcome.source
     assert outcome.after.default.ok and outcome.after.fullgraph.ok

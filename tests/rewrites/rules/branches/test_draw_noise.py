@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from tests.rewrites.harness import offered
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -22,13 +23,34 @@ def _edited(body):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("if x.sum() > 0:\n    x = torch.dropout(x, 0.5, True)\nreturn x", "by itself"),
-        ("if x.sum() > 0:\n    x = x.clone().normal_()\nreturn x", ""),
         (
-            "if x.sum() > 0:\n    x = [torch.randn(4) for _ in range(2)][0]\nreturn x",
+            block("""
+                if x.sum() > 0:
+                    x = torch.dropout(x, 0.5, True)
+                return x"""),
+            "by itself",
+        ),
+        (
+            block("""
+                if x.sum() > 0:
+                    x = x.clone().normal_()
+                return x"""),
+            "",
+        ),
+        (
+            block("""
+                if x.sum() > 0:
+                    x = [torch.randn(4) for _ in range(2)][0]
+                return x"""),
             "part of a branch",
         ),
-        ("if x.sum() > 0:\n    x = x * 2\nreturn x", ""),
+        (
+            block("""
+                if x.sum() > 0:
+                    x = x * 2
+                return x"""),
+            "",
+        ),
     ],
 )
 def test_left_alone(body, reason):
@@ -39,12 +61,18 @@ def test_left_alone(body, reason):
 
 def test_the_shorter_edit_draws_always():
     source = _function(
-        "if x.sum() > 0:\n    noise = torch.randn_like(x)\n    return x + 2 * noise\nreturn x"
+        block("""
+            if x.sum() > 0:
+                noise = torch.randn_like(x)
+                return x + 2 * noise
+            return x""")
     )
     category = "data-dependent branch"
     text, (made,), _ = offered(source, TEST, category, X, rule="FG306", shorter=True)
     assert text == _function(
-        "noise = torch.randn_like(x)\nreturn torch.where(x.sum() > 0, x + 2 * noise, x)"
+        block("""
+            noise = torch.randn_like(x)
+            return torch.where(x.sum() > 0, x + 2 * noise, x)""")
     )
     assert made.assumes[-1] == "random numbers may be drawn that nothing uses"
     assert "randomness" in made.exempts
@@ -57,16 +85,24 @@ NOISE = "_cond(x.sum() > 0, torch.randn_like, torch.zeros_like, (x.detach(),))"
     ("before", "after"),
     [
         (
-            "if x.sum() > 0:  # more to come\n    noise = torch.randn_like(x)\n"
-            "    return x + 2 * noise\nreturn x",
+            block("""
+                if x.sum() > 0:  # more to come
+                    noise = torch.randn_like(x)
+                    return x + 2 * noise
+                return x"""),
             f"# more to come\nnoise = {NOISE}\nreturn torch.where(x.sum() > 0, x + 2 * noise, x)",
         ),
         (
-            "z = torch.randn_like(x) if x.sum() > 0 else torch.zeros_like(x)\nreturn x + z",
+            block("""
+                z = torch.randn_like(x) if x.sum() > 0 else torch.zeros_like(x)
+                return x + z"""),
             f"z = torch.where(x.sum() > 0, {NOISE}, torch.zeros_like(x))\nreturn x + z",
         ),
         (
-            "if not x.sum() > 0:\n    x = x + torch.rand(4, device=x.device)\nreturn x * 2",
+            block("""
+                if not x.sum() > 0:
+                    x = x + torch.rand(4, device=x.device)
+                return x * 2"""),
             "x = torch.where(x.sum() > 0, x, x + _cond(x.sum() > 0, "
             "lambda: torch.zeros(4, device=x.device), lambda: torch.rand(4, device=x.device)))\n"
             "return x * 2",

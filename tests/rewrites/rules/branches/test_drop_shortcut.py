@@ -3,6 +3,7 @@ import torch
 
 from fullgraph import fix
 from tests.rewrites.harness import imported, offered
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -27,10 +28,37 @@ def _offer(body):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("if (x > 0).all():\n    raise ValueError\nreturn x", "raises"),
-        ("if (x > 0).all():\n    print(1)\n    sys.exit(1)\nreturn x", "raises"),
-        ("if (x > 0).all():\n    y = x\nelif mask:\n    y = -x\nreturn x", "neither branch"),
-        ("while (x > 0).all():\n    x = x - 1\nreturn x", ""),
+        (
+            block("""
+                if (x > 0).all():
+                    raise ValueError
+                return x"""),
+            "raises",
+        ),
+        (
+            block("""
+                if (x > 0).all():
+                    print(1)
+                    sys.exit(1)
+                return x"""),
+            "raises",
+        ),
+        (
+            block("""
+                if (x > 0).all():
+                    y = x
+                elif mask:
+                    y = -x
+                return x"""),
+            "neither branch",
+        ),
+        (
+            block("""
+                while (x > 0).all():
+                    x = x - 1
+                return x"""),
+            "",
+        ),
         ("return [y for y in x if (x > 0).all()]", "how many elements"),
     ],
 )
@@ -42,26 +70,56 @@ def test_left_alone(body, reason):
 @pytest.mark.parametrize(
     ("body", "fixed"),
     [
-        ("if (x > 0).all():\n    return x\nreturn x.relu()", "if EAGER and (x > 0).all():"),
-        ("if not (x > 0).all():\n    x = x.relu()\nreturn x", "if COMPILED or not (x > 0).all():"),
         (
-            "if mask is None or (x > 0).all():\n    return x\nreturn x * mask",
-            "if mask is None or (EAGER and (x > 0).all()):",
-        ),
-        (
-            "if mask is None and not (x > 0).all():\n    x = x.relu()\nreturn x",
-            "if mask is None and (COMPILED or not (x > 0).all()):",
-        ),
-        (
-            "if mask:\n    return x\nelif (x > 0).all():\n    return -x\nreturn x",
-            "elif EAGER and (x > 0).all():",
-        ),
-        (
-            "if (x > 0).all():\n    y = x\nelse:\n    y = x.relu()\nreturn y",
+            block("""
+                if (x > 0).all():
+                    return x
+                return x.relu()"""),
             "if EAGER and (x > 0).all():",
         ),
         (
-            "y = None if (x > 0).all() else x\nreturn y",
+            block("""
+                if not (x > 0).all():
+                    x = x.relu()
+                return x"""),
+            "if COMPILED or not (x > 0).all():",
+        ),
+        (
+            block("""
+                if mask is None or (x > 0).all():
+                    return x
+                return x * mask"""),
+            "if mask is None or (EAGER and (x > 0).all()):",
+        ),
+        (
+            block("""
+                if mask is None and not (x > 0).all():
+                    x = x.relu()
+                return x"""),
+            "if mask is None and (COMPILED or not (x > 0).all()):",
+        ),
+        (
+            block("""
+                if mask:
+                    return x
+                elif (x > 0).all():
+                    return -x
+                return x"""),
+            "elif EAGER and (x > 0).all():",
+        ),
+        (
+            block("""
+                if (x > 0).all():
+                    y = x
+                else:
+                    y = x.relu()
+                return y"""),
+            "if EAGER and (x > 0).all():",
+        ),
+        (
+            block("""
+                y = None if (x > 0).all() else x
+                return y"""),
             "y = None if EAGER and (x > 0).all() else x",
         ),
     ],
@@ -93,14 +151,34 @@ def _fixed(source, *args):
 
 
 def test_only_a_condition_without_effect_is_left_to_eager_code():
-    useless = _fixed(_function("if (x > 0).all():\n    return x\nreturn x.relu()"), X)
+    useless = _fixed(
+        _function(
+            block("""
+                if (x > 0).all():
+                    return x
+                return x.relu()""")
+        ),
+        X,
+    )
     assert useless.after_unsafe.default.ok and f"if not {COMPILED} and" in useless.diff(unsafe=True)
-    needed = _fixed(_function("if (x > 0).all():\n    return -x\nreturn x.relu()"), X)
+    needed = _fixed(
+        _function(
+            block("""
+                if (x > 0).all():
+                    return -x
+                return x.relu()""")
+        ),
+        X,
+    )
     assert not needed.diff(unsafe=True) and "outputs" in needed.unfixed[0].reason
 
 
 def test_an_edit_after_which_as_many_breaks_are_left_is_not_made():
-    body = "if (x > 0).all():\n    return x.relu()\ntorch._dynamo.graph_break()\nreturn x.relu()"
+    body = block("""
+        if (x > 0).all():
+            return x.relu()
+        torch._dynamo.graph_break()
+        return x.relu()""")
     fixes = _fixed(_function(body), X.abs())
     assert fixes.before.default.breaks == 1
     assert not fixes.diff(unsafe=True)

@@ -5,6 +5,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -33,52 +34,111 @@ def _masked(body):
     ("body", "reason"),
     [
         (
-            "for _ in range(3):\n    print(1)\n    x = x * 2\n    if x.sum() > 5:\n        break\n"
-            "return x",
+            block("""
+                for _ in range(3):
+                    print(1)
+                    x = x * 2
+                    if x.sum() > 5:
+                        break
+                return x"""),
             "no assignment",
         ),
         (
-            "outs = []\nfor _ in range(3):\n    x = torch.cat((x[1:], -x[:1]))\n"
-            "    outs.append(x)\n    if x.sum() > 5:\n        break\nreturn torch.stack(outs)",
+            block("""
+                outs = []
+                for _ in range(3):
+                    x = torch.cat((x[1:], -x[:1]))
+                    outs.append(x)
+                    if x.sum() > 5:
+                        break
+                return torch.stack(outs)"""),
             "how many elements `outs` has",
         ),
         (
-            "for i in (1, 2):\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x * i",
+            block("""
+                for i in (1, 2):
+                    x = x * 2
+                    if x.sum() > 5:
+                        break
+                return x * i"""),
             "`i` is used after the loop",
         ),
         (
-            "for _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        y = -x\n        break"
-            "\nelse:\n    y = x\nreturn y",
+            block("""
+                for _ in range(3):
+                    x = x * 2
+                    if x.sum() > 5:
+                        y = -x
+                        break
+                else:
+                    y = x
+                return y"""),
             "`else`",
         ),
         (
-            "for i in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        return x * i\n"
-            "return x",
+            block("""
+                for i in range(3):
+                    x = x * 2
+                    if x.sum() > 5:
+                        return x * i
+                return x"""),
             "the loop's variables",
         ),
         (
-            "for i in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        return x\nprint(x)",
+            block("""
+                for i in range(3):
+                    x = x * 2
+                    if x.sum() > 5:
+                        return x
+                print(x)"""),
             "does not return a value",
         ),
         (
-            "for _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        break\nelse:\n"
-            "    x = x - 1\nreturn x",
+            block("""
+                for _ in range(3):
+                    x = x * 2
+                    if x.sum() > 5:
+                        break
+                else:
+                    x = x - 1
+                return x"""),
             "`else`",
         ),
-        ("while True:\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x", "may not end"),
         (
-            "for _ in range(3):\n    with memoryview(b''):\n        x = x * 2\n"
-            "    if x.sum() > 5:\n        break\nreturn x",
+            block("""
+                while True:
+                    x = x * 2
+                    if x.sum() > 5:
+                        break
+                return x"""),
+            "may not end",
+        ),
+        (
+            block("""
+                for _ in range(3):
+                    with memoryview(b''):
+                        x = x * 2
+                    if x.sum() > 5:
+                        break
+                return x"""),
             "other blocks",
         ),
         (
-            "for _ in range(3):\n    x = torch.cat((x, x[-1:] * 2))\n    if x.sum() > 5:\n"
-            "        break\nreturn x",
+            block("""
+                for _ in range(3):
+                    x = torch.cat((x, x[-1:] * 2))
+                    if x.sum() > 5:
+                        break
+                return x"""),
             "`x` grows in each iteration",
         ),
         (
-            "for i in range(3):\n    x = x * 2\n    if i > 1 or x.sum() > 5:\n        break\n"
-            "return x",
+            block("""
+                for i in range(3):
+                    x = x * 2
+                    if i > 1 or x.sum() > 5:
+                        break
+                return x"""),
             "Python alone",
         ),
     ],
@@ -92,56 +152,127 @@ def test_left_alone(body, reason):
 
 FIXED = [
     (
-        "# grow\nfor _ in  range(5):\n    x = x*2\n    if x.sum() > 10:  # far enough\n"
-        "        break\nreturn x",
-        "# grow\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\n"
-        "for _ in  range(5):\n    x = torch.where(done, x, x*2)\n    # far enough\n"
-        "    done = done | (x.sum() > 10)\nreturn x",
+        block("""
+            # grow
+            for _ in  range(5):
+                x = x*2
+                if x.sum() > 10:  # far enough
+                    break
+            return x"""),
+        block("""
+            # grow
+            done = torch.zeros((), dtype=torch.bool, device=x.device)
+            for _ in  range(5):
+                x = torch.where(done, x, x*2)
+                # far enough
+                done = done | (x.sum() > 10)
+            return x"""),
     ),
     (
-        "for i in range(4):\n    y = x * 0.5  # half\n    if not (y - x).abs().max() > 0.125:\n"
-        "        break\n    x = y\nreturn x",
+        block("""
+            for i in range(4):
+                y = x * 0.5  # half
+                if not (y - x).abs().max() > 0.125:
+                    break
+                x = y
+            return x"""),
         None,
     ),
     (
-        "y = torch.zeros_like(x)\nfor i in range(3):\n    y += x / (i + 1)\n"
-        "    if y.max().item() > 1:\n        break\nreturn y",
+        block("""
+            y = torch.zeros_like(x)
+            for i in range(3):
+                y += x / (i + 1)
+                if y.max().item() > 1:
+                    break
+            return y"""),
         None,
     ),
     (
-        "for i in range(6):\n    x = x * 2\n    if i > 1 and x.sum() > 10:\n        break\n"
-        "return x",
-        "done = torch.zeros((), dtype=torch.bool, device=x.device)\n"
-        "for i in range(6):\n    x = torch.where(done, x, x * 2)\n    if i > 1:\n"
-        "        done = done | (x.sum() > 10)\nreturn x",
+        block("""
+            for i in range(6):
+                x = x * 2
+                if i > 1 and x.sum() > 10:
+                    break
+            return x"""),
+        block("""
+            done = torch.zeros((), dtype=torch.bool, device=x.device)
+            for i in range(6):
+                x = torch.where(done, x, x * 2)
+                if i > 1:
+                    done = done | (x.sum() > 10)
+            return x"""),
     ),
     (
-        "for i in range(4):\n    x = x * 2\n    far = x.sum() / x.numel()\n    if far > 1:\n"
-        "        break\nreturn x",
-        "done = torch.zeros((), dtype=torch.bool, device=x.device)\nfor i in range(4):\n"
-        "    x = torch.where(done, x, x * 2)\n    far = x.sum() / x.numel()\n"
-        "    done = done | (far > 1)\nreturn x",
+        block("""
+            for i in range(4):
+                x = x * 2
+                far = x.sum() / x.numel()
+                if far > 1:
+                    break
+            return x"""),
+        block("""
+            done = torch.zeros((), dtype=torch.bool, device=x.device)
+            for i in range(4):
+                x = torch.where(done, x, x * 2)
+                far = x.sum() / x.numel()
+                done = done | (far > 1)
+            return x"""),
     ),
     (
-        "y = x\nfor i in range(4):\n    x = x * 2\n    if i and x.sum() > 5:\n"
-        "        y = -x\n        break\nreturn x + y",
+        block("""
+            y = x
+            for i in range(4):
+                x = x * 2
+                if i and x.sum() > 5:
+                    y = -x
+                    break
+            return x + y"""),
         None,
     ),
     (
-        "y = x\nfor _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n"
-        "        y = -x  # turned\n        break\nreturn x + y",
-        "y = x\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\n"
-        "for _ in range(3):\n    x = torch.where(done, x, x * 2)\n    # turned\n"
-        "    leaving = ~done & (x.sum() > 5)\n    y = torch.where(leaving, -x, y)\n"
-        "    done = done | leaving\nreturn x + y",
+        block("""
+            y = x
+            for _ in range(3):
+                x = x * 2
+                if x.sum() > 5:
+                    y = -x  # turned
+                    break
+            return x + y"""),
+        block("""
+            y = x
+            done = torch.zeros((), dtype=torch.bool, device=x.device)
+            for _ in range(3):
+                x = torch.where(done, x, x * 2)
+                # turned
+                leaving = ~done & (x.sum() > 5)
+                y = torch.where(leaving, -x, y)
+                done = done | leaving
+            return x + y"""),
     ),
     (
-        "for i in range(4):\n    with torch.no_grad():\n        far = x.sum()\n    if i > 1:\n"
-        "        x = x * 2\n    else:\n        x = x + 1\n    if far > 3:\n        break\nreturn x",
-        "done = torch.zeros((), dtype=torch.bool, device=x.device)\nfor i in range(4):\n"
-        "    with torch.no_grad():\n        far = x.sum()\n    if i > 1:\n"
-        "        x = torch.where(done, x, x * 2)\n    else:\n"
-        "        x = torch.where(done, x, x + 1)\n    done = done | (far > 3)\nreturn x",
+        block("""
+            for i in range(4):
+                with torch.no_grad():
+                    far = x.sum()
+                if i > 1:
+                    x = x * 2
+                else:
+                    x = x + 1
+                if far > 3:
+                    break
+            return x"""),
+        block("""
+            done = torch.zeros((), dtype=torch.bool, device=x.device)
+            for i in range(4):
+                with torch.no_grad():
+                    far = x.sum()
+                if i > 1:
+                    x = torch.where(done, x, x * 2)
+                else:
+                    x = torch.where(done, x, x + 1)
+                done = done | (far > 3)
+            return x"""),
     ),
 ]
 
@@ -157,10 +288,14 @@ def test_fixed():
 
 
 def test_unsafe_where_a_counter_becomes_a_tensor():
-    body = (
-        "n = 0\nfor _ in range(5):\n    x = x * 2\n    n = n + 1\n"
-        "    if x.norm() > 10:\n        break\nreturn x * n"
-    )
+    body = block("""
+        n = 0
+        for _ in range(5):
+            x = x * 2
+            n = n + 1
+            if x.norm() > 10:
+                break
+        return x * n""")
     outcome = rewritten(_function(body), _leaf(X))
     assert outcome.applicability == [Applicability.UNSAFE]
     assert outcome.assumes == ["a tensor may take the place of `n` and `n + 1`"]
@@ -183,13 +318,19 @@ SOLVES = """\
 
 def test_the_flag_of_the_program_is_used_and_what_is_not_read_later_is_not_masked():
     outcome = rewritten(f"{HEAD}def f(x):\n{SOLVES}", X)
-    body = (
-        "y, r = x * 0, x\nreached = torch.zeros((), dtype=torch.bool, device=r.device)\n"
-        "for i in range(6):\n    step = r * 0.5\n    y = torch.where(reached, y, y + step)\n"
-        "    r = r - step\n    if i > 1:\n        reached = reached | (r.norm() < 0.2)\n"
-        "        if not torch.compiler.is_compiling() and reached:\n            break\n"
-        "    r = r * 1.1\nreturn torch.where(torch.as_tensor(reached), y, -y)"
-    )
+    body = block("""
+        y, r = x * 0, x
+        reached = torch.zeros((), dtype=torch.bool, device=r.device)
+        for i in range(6):
+            step = r * 0.5
+            y = torch.where(reached, y, y + step)
+            r = r - step
+            if i > 1:
+                reached = reached | (r.norm() < 0.2)
+                if not torch.compiler.is_compiling() and reached:
+                    break
+            r = r * 1.1
+        return torch.where(torch.as_tensor(reached), y, -y)""")
     assert outcome.source == _function(body)
     assert outcome.assumes == ["a tensor may take the place of `reached`"]
     outcome.check((X * 0.01,), (X * 100,))
@@ -198,19 +339,29 @@ def test_the_flag_of_the_program_is_used_and_what_is_not_read_later_is_not_maske
 
 
 def test_the_iteration_of_the_exit_is_used_after_the_loop_and_numbers_are_compared():
-    body = (
-        "y = x * 0\nfor k in range(5):\n    new = torch.tanh(0.3 * y + x)\n"
-        "    change = (new - y).norm().item() / (1e-5 + new.norm().item())\n    y = new\n"
-        "    if change < 0.05:\n        break\nreturn y * k"
-    )
+    body = block("""
+        y = x * 0
+        for k in range(5):
+            new = torch.tanh(0.3 * y + x)
+            change = (new - y).norm().item() / (1e-5 + new.norm().item())
+            y = new
+            if change < 0.05:
+                break
+        return y * k""")
     outcome = rewritten(_function(body), _leaf(X))
     assert outcome.source == _masked(
-        "y = x * 0\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\nlast_k = 0\n"
-        "for k in range(5):\n    last_k = torch.where(done, last_k, k)\n"
-        "    new = torch.tanh(0.3 * y + x)\n"
-        "    change = (new - y).norm().double() / (1e-5 + new.norm().double())\n"
-        "    y = torch.where(done, y, new)\n    done = done | (change < 0.05)\nk = last_k\n"
-        "return y * k"
+        block("""
+            y = x * 0
+            done = torch.zeros((), dtype=torch.bool, device=x.device)
+            last_k = 0
+            for k in range(5):
+                last_k = torch.where(done, last_k, k)
+                new = torch.tanh(0.3 * y + x)
+                change = (new - y).norm().double() / (1e-5 + new.norm().double())
+                y = torch.where(done, y, new)
+                done = done | (change < 0.05)
+            k = last_k
+            return y * k""")
     )
     assert outcome.assumes == [
         "`1e-5 + new.norm().item()` is not zero, for otherwise Python raises",
@@ -220,26 +371,35 @@ def test_the_iteration_of_the_exit_is_used_after_the_loop_and_numbers_are_compar
 
 
 def test_a_return_from_the_loop_and_a_name_that_only_the_loop_sets():
-    body = (
-        "for w in (1.0, 2.0, 3.0):\n    y = x.sin() * w\n    if y.max() > 1.5:\n        return y\n"
-        "return y"
-    )
+    body = block("""
+        for w in (1.0, 2.0, 3.0):
+            y = x.sin() * w
+            if y.max() > 1.5:
+                return y
+        return y""")
     outcome = rewritten(_function(body), _leaf(X))
     assert outcome.source == _masked(
-        "done = torch.zeros((), dtype=torch.bool, device=x.device)\ny = None\n"
-        "for w in (1.0, 2.0, 3.0):\n    new_y = x.sin() * w\n"
-        "    y = new_y if y is None else torch.where(done, y, new_y)\n"
-        "    done = done | (y.max() > 1.5)\nreturn y"
+        block("""
+            done = torch.zeros((), dtype=torch.bool, device=x.device)
+            y = None
+            for w in (1.0, 2.0, 3.0):
+                new_y = x.sin() * w
+                y = new_y if y is None else torch.where(done, y, new_y)
+                done = done | (y.max() > 1.5)
+            return y""")
     )
     assert outcome.assumes == ["the loop that sets `y` runs at least once"]
     outcome.check((_leaf(X * 0),), (_leaf(X * 2),))
 
 
 def test_what_is_returned_early_is_kept_where_its_names_change():
-    body = (
-        "for _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        return x * 3\n"
-        "x = x / 4\nreturn x - 1"
-    )
+    body = block("""
+        for _ in range(3):
+            x = x * 2
+            if x.sum() > 5:
+                return x * 3
+        x = x / 4
+        return x - 1""")
     outcome = rewritten(_function(body), _leaf(X))
     assert outcome.source.endswith(
         "    early = x * 3\n    x = x / 4\n    return torch.where(done, early, x - 1)\n"

@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -27,27 +28,79 @@ def _function(body):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("n = torch.zeros(4).long()\nif x.sum() > 0:\n    n.copy_(x)\nreturn n", "cuts off"),
-        ("y = x.clone()\nif x.sum() > 0:\n    y.uniform_()\nreturn y", "no assignment"),
-        ("y = x.clone()\nif x.sum() > 0:\n    y.copy_(torch.rand(4))\nreturn y", "random numbers"),
-        ("y = x.clone()\nif x.sum() > 0:\n    y.fill_(1)\n    z = y\nreturn y, z", "no value"),
         (
-            "for _ in range(2):\n    if x.sum() > 0:\n        continue\n    if x.max() > 1:\n"
-            "        break\n    x = x + 1\nreturn x",
+            block("""
+                n = torch.zeros(4).long()
+                if x.sum() > 0:
+                    n.copy_(x)
+                return n"""),
+            "cuts off",
+        ),
+        (
+            block("""
+                y = x.clone()
+                if x.sum() > 0:
+                    y.uniform_()
+                return y"""),
+            "no assignment",
+        ),
+        (
+            block("""
+                y = x.clone()
+                if x.sum() > 0:
+                    y.copy_(torch.rand(4))
+                return y"""),
+            "random numbers",
+        ),
+        (
+            block("""
+                y = x.clone()
+                if x.sum() > 0:
+                    y.fill_(1)
+                    z = y
+                return y, z"""),
+            "no value",
+        ),
+        (
+            block("""
+                for _ in range(2):
+                    if x.sum() > 0:
+                        continue
+                    if x.max() > 1:
+                        break
+                    x = x + 1
+                return x"""),
             "`if x.max() > 1:` in the branch",
         ),
         (
-            "out = []\nif x.sum() > 0:\n    out.append(x)\nreturn torch.stack([*out, x])",
+            block("""
+                out = []
+                if x.sum() > 0:
+                    out.append(x)
+                return torch.stack([*out, x])"""),
             "needs the elements that are appended",
         ),
         (
-            "out = []\nif x.sum() > 0:\n    out.append(x)\n    x = x + out[0]\nelse:\n"
-            "    out.append(x)\nreturn x + out[0]",
+            block("""
+                out = []
+                if x.sum() > 0:
+                    out.append(x)
+                    x = x + out[0]
+                else:
+                    out.append(x)
+                return x + out[0]"""),
             "the branch uses `out`, to which it appends",
         ),
         (
-            "out = []\nif x.sum() > 0:\n    x = x + 1\n    out.append(x.exp())\n    x = x * 2\n"
-            "else:\n    out.append(x)\nreturn x + out[0]",
+            block("""
+                out = []
+                if x.sum() > 0:
+                    x = x + 1
+                    out.append(x.exp())
+                    x = x * 2
+                else:
+                    out.append(x)
+                return x + out[0]"""),
             "",
         ),
     ],
@@ -60,44 +113,107 @@ def test_left_alone(body, reason):
 
 FIXED = [
     (
-        "y, n = x.clone(), torch.tensor(3)\nif x.sum() > 0:  # better\n    y.copy_( x * 2 )\n"
-        "    n.zero_()\nelse:\n    n += 1\nreturn y, n",
-        "y, n = x.clone(), torch.tensor(3)\n# better\ncondition = x.sum() > 0\n"
-        "y.copy_( torch.where(condition, x * 2, y))\n"
-        "n.copy_(torch.where(condition, 0, n))\nn += torch.where(condition, 0, 1)\n"
-        "return y, n",
+        block("""
+            y, n = x.clone(), torch.tensor(3)
+            if x.sum() > 0:  # better
+                y.copy_( x * 2 )
+                n.zero_()
+            else:
+                n += 1
+            return y, n"""),
+        block("""
+            y, n = x.clone(), torch.tensor(3)
+            # better
+            condition = x.sum() > 0
+            y.copy_( torch.where(condition, x * 2, y))
+            n.copy_(torch.where(condition, 0, n))
+            n += torch.where(condition, 0, 1)
+            return y, n"""),
     ),
     (
-        "y = x.clone()\nif y.sum() > 0:\n    y.fill_(0.5)\n    y.clamp_(max=0.2)\nreturn y",
-        "y = x.clone()\ncondition = y.sum() > 0\n"
-        "y.copy_(torch.where(condition, 0.5, y))\n"
-        "y.copy_(torch.where(condition, y.clone().clamp(max=0.2), y))\nreturn y",
+        block("""
+            y = x.clone()
+            if y.sum() > 0:
+                y.fill_(0.5)
+                y.clamp_(max=0.2)
+            return y"""),
+        block("""
+            y = x.clone()
+            condition = y.sum() > 0
+            y.copy_(torch.where(condition, 0.5, y))
+            y.copy_(torch.where(condition, y.clone().clamp(max=0.2), y))
+            return y"""),
     ),
     (
-        "y, z = x.clone(), x\nif x.sum() > 0:\n    t = x + 1\n    y.copy_(t)\n    z = t * 2\n"
-        "else:\n    y.mul_(3)\nreturn y, z",
-        "y, z = x.clone(), x\ncondition = x.sum() > 0\nt = x + 1\n"
-        "y.copy_(torch.where(condition, t, y))\nz = torch.where(condition, t * 2, z)\n"
-        "y.mul_(torch.where(condition, 1, 3))\nreturn y, z",
+        block("""
+            y, z = x.clone(), x
+            if x.sum() > 0:
+                t = x + 1
+                y.copy_(t)
+                z = t * 2
+            else:
+                y.mul_(3)
+            return y, z"""),
+        block("""
+            y, z = x.clone(), x
+            condition = x.sum() > 0
+            t = x + 1
+            y.copy_(torch.where(condition, t, y))
+            z = torch.where(condition, t * 2, z)
+            y.mul_(torch.where(condition, 1, 3))
+            return y, z"""),
     ),
     (
-        "for i in range(3):\n    if x.sum() > i:\n        continue  # enough\n    x = x + 1\n"
-        "return x",
-        "for i in range(3):\n    # enough\n    x = torch.where(x.sum() > i, x, x + 1)\nreturn x",
+        block("""
+            for i in range(3):
+                if x.sum() > i:
+                    continue  # enough
+                x = x + 1
+            return x"""),
+        block("""
+            for i in range(3):
+                # enough
+                x = torch.where(x.sum() > i, x, x + 1)
+            return x"""),
     ),
     (
-        "for i in range(2):\n    m = x > i\n    if ~m.any():\n        continue\n"
-        "    x = torch.where(m, x * 2, x)\nreturn x",
-        "for i in range(2):\n    m = x > i\n    x = torch.where(m, x * 2, x)\nreturn x",
+        block("""
+            for i in range(2):
+                m = x > i
+                if ~m.any():
+                    continue
+                x = torch.where(m, x * 2, x)
+            return x"""),
+        block("""
+            for i in range(2):
+                m = x > i
+                x = torch.where(m, x * 2, x)
+            return x"""),
     ),
     (
-        "m = x > 0\ne = x < -1\nif e.any():  # none\n    m = m.clone()\n    m[e] = True\n"
-        "return x * m",
-        "m = x > 0\ne = x < -1\n# none\nm = m.clone()\nm[e] = True\nreturn x * m",
+        block("""
+            m = x > 0
+            e = x < -1
+            if e.any():  # none
+                m = m.clone()
+                m[e] = True
+            return x * m"""),
+        block("""
+            m = x > 0
+            e = x < -1
+            # none
+            m = m.clone()
+            m[e] = True
+            return x * m"""),
     ),
     (
-        "if torch.rand(1) < 0.3:\n    x = x.flip(-1)\nreturn x",
-        "x = torch.where(torch.rand(1).reshape(()) < 0.3, x.flip(-1), x)\nreturn x",
+        block("""
+            if torch.rand(1) < 0.3:
+                x = x.flip(-1)
+            return x"""),
+        block("""
+            x = torch.where(torch.rand(1).reshape(()) < 0.3, x.flip(-1), x)
+            return x"""),
     ),
 ]
 
@@ -112,14 +228,22 @@ def test_fixed():
 
 
 def test_layers_that_are_skipped():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))\n\n"
-        "    def forward(self, x):\n        for layer in self.layers:\n"
-        "            if x.mean() > 0.1:\n                continue\n"
-        "            x = layer(x)\n        return x\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
+
+            def forward(self, x):
+                for layer in self.layers:
+                    if x.mean() > 0.1:
+                        continue
+                    x = layer(x)
+                return x
+    """)
     outcome = rewritten(source, -X)
     assert (
         "            condition = x.mean() > 0.1\n"
@@ -132,16 +256,26 @@ def test_layers_that_are_skipped():
 
 
 def test_a_skip_under_a_condition_of_python():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))\n\n"
-        "    def forward(self, x):\n        for layer in self.layers:\n"
-        "            # layers are skipped\n            if self.training:\n"
-        "                threshold = x.mean()\n                if threshold > 0.1:  # often\n"
-        "                    continue\n"
-        "            y = layer(x)\n            x = x + y\n        return x\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
+
+            def forward(self, x):
+                for layer in self.layers:
+                    # layers are skipped
+                    if self.training:
+                        threshold = x.mean()
+                        if threshold > 0.1:  # often
+                            continue
+                    y = layer(x)
+                    x = x + y
+                return x
+    """)
     outcome = rewritten(source, -X)
     assert (
         "            # layers are skipped\n            if self.training:\n"
@@ -172,20 +306,39 @@ class Model(torch.nn.Module):
     ("before", "after"),
     [
         (
-            "if x.mean() > 0:\n    return x\nreturn self.layer(x)",
-            "condition = x.mean() > 0\nif not COMPILED and condition:\n    return x\n"
-            "return torch.where(condition, x, self.layer(x))",
+            block("""
+                if x.mean() > 0:
+                    return x
+                return self.layer(x)"""),
+            block("""
+                condition = x.mean() > 0
+                if not COMPILED and condition:
+                    return x
+                return torch.where(condition, x, self.layer(x))"""),
         ),
         (
-            "if torch.equal(x, -x):\n    return x.clone()\nreturn self.layer(x)",
-            "if not COMPILED and torch.equal(x, -x):\n    return x.clone()\n"
-            "result = self.layer(x)\nif COMPILED and x.shape == (-x).shape:\n"
-            "    result = torch.where((x == -x).all(), x, result)\nreturn result",
+            block("""
+                if torch.equal(x, -x):
+                    return x.clone()
+                return self.layer(x)"""),
+            block("""
+                if not COMPILED and torch.equal(x, -x):
+                    return x.clone()
+                result = self.layer(x)
+                if COMPILED and x.shape == (-x).shape:
+                    result = torch.where((x == -x).all(), x, result)
+                return result"""),
         ),
         (
-            "if not x.mean() > 0:\n    x = x + self.layer(x)\nreturn x",
-            "condition = x.mean() > 0\nif COMPILED or not condition:\n"
-            "    x = torch.where(condition, x, x + self.layer(x))\nreturn x",
+            block("""
+                if not x.mean() > 0:
+                    x = x + self.layer(x)
+                return x"""),
+            block("""
+                condition = x.mean() > 0
+                if COMPILED or not condition:
+                    x = torch.where(condition, x, x + self.layer(x))
+                return x"""),
         ),
     ],
 )
@@ -197,14 +350,21 @@ def test_eager_code_still_skips_a_layer(before, after):
 
 
 def test_what_only_one_branch_assigns_and_nothing_reads_goes():
-    before = (
-        "for i in range(2):\n    skip = x.sum() > i\n    if skip:\n        scale = None\n"
-        "    else:\n        scale = x.mean()\n        x = x * scale\nreturn x"
-    )
-    after = (
-        "for i in range(2):\n    skip = x.sum() > i\n    scale = x.mean()\n"
-        "    x = torch.where(skip, x, x * scale)\nreturn x"
-    )
+    before = block("""
+        for i in range(2):
+            skip = x.sum() > i
+            if skip:
+                scale = None
+            else:
+                scale = x.mean()
+                x = x * scale
+        return x""")
+    after = block("""
+        for i in range(2):
+            skip = x.sum() > i
+            scale = x.mean()
+            x = torch.where(skip, x, x * scale)
+        return x""")
     outcome = rewritten(_function(before), _leaf(X))
     assert outcome.source.startswith(_function(after).rstrip("\n")), (
         outcome.source,
@@ -214,14 +374,26 @@ def test_what_only_one_branch_assigns_and_nothing_reads_goes():
 
 
 def test_what_a_bare_return_skips():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.register_buffer('mean', torch.zeros(4))\n\n"
-        "    def update(self, x):\n        # only what is positive\n        if x.sum() <= 0:\n"
-        "            return\n        self.mean.mul_(0.9).add_(x, alpha=0.1)\n"
-        "        self.mean.clamp_(max=1)\n\n"
-        "    def forward(self, x):\n        self.update(x)\n        return x - self.mean\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer('mean', torch.zeros(4))
+
+            def update(self, x):
+                # only what is positive
+                if x.sum() <= 0:
+                    return
+                self.mean.mul_(0.9).add_(x, alpha=0.1)
+                self.mean.clamp_(max=1)
+
+            def forward(self, x):
+                self.update(x)
+                return x - self.mean
+    """)
     for first in (X, -X):  # what did not run is known by `register_buffer`
         outcome = rewritten(source, first)
         assert outcome.applicability == [Applicability.SAFE], outcome.refusals
@@ -233,15 +405,26 @@ def test_what_a_bare_return_skips():
 
 
 def test_a_buffer_that_its_first_batch_fills():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.register_buffer('ready', torch.tensor([False]))\n"
-        "        self.register_buffer('book', torch.zeros(2, 4))\n\n"
-        "    def fill(self, x):\n        if self.ready:\n            return\n"
-        "        self.book.copy_(x[: self.book.shape[0]])\n        self.ready.fill_(True)\n\n"
-        "    def forward(self, x):\n        self.fill(x)\n        return x @ self.book.T\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer('ready', torch.tensor([False]))
+                self.register_buffer('book', torch.zeros(2, 4))
+
+            def fill(self, x):
+                if self.ready:
+                    return
+                self.book.copy_(x[: self.book.shape[0]])
+                self.ready.fill_(True)
+
+            def forward(self, x):
+                self.fill(x)
+                return x @ self.book.T
+    """)
     outcome = rewritten(source, torch.randn(3, 4))
     assert (
         "        was_ready = self.ready.reshape(()).clone()\n"
@@ -259,16 +442,31 @@ def test_a_buffer_that_its_first_batch_fills():
 
 
 def test_what_a_bare_return_skips_stays_skipped_in_eager_code():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.register_buffer('ready', torch.tensor(False))\n"
-        "        self.register_buffer('mean', torch.zeros(4))\n\n"
-        "    def center(self, x):\n        if self.ready:  # once\n            return\n"
-        "        self.mean.copy_(x.mean(0))\n        self.ready.fill_(True)\n\n"
-        "    def forward(self, x):\n        self.center(x)\n        return x - self.mean\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer('ready', torch.tensor(False))
+                self.register_buffer('mean', torch.zeros(4))
+
+            def center(self, x):
+                if self.ready:  # once
+                    return
+                self.mean.copy_(x.mean(0))
+                self.ready.fill_(True)
+
+            def forward(self, x):
+                self.center(x)
+                return x - self.mean
+    """)
     outcome = rewritten(source, torch.randn(3, 4))
-    leave = "if not torch.compiler.is_compiling() and was_ready:  # once\n            return\n"
+    leave = block("""
+        if not torch.compiler.is_compiling() and was_ready:  # once
+                    return
+    """)
     assert leave in outcome.source, (outcome.source, outcome.refusals)
     outcome.check()
     first, later = torch.randn(3, 4), torch.randn(5, 4)
@@ -279,10 +477,14 @@ def test_what_a_bare_return_skips_stays_skipped_in_eager_code():
 
 
 def test_a_sum_that_begins_as_a_number():
-    body = (
-        "total = 0.0\nfor i in range(3):\n    part = x[i]\n    if part < 0:\n        continue\n"
-        "    total = total + part * 2\nreturn total / 3"
-    )
+    body = block("""
+        total = 0.0
+        for i in range(3):
+            part = x[i]
+            if part < 0:
+                continue
+            total = total + part * 2
+        return total / 3""")
     outcome = rewritten(_function(body), _leaf(X))
     assert "total = torch.where(part < 0, total, total + part * 2)\n" in outcome.source
     assert outcome.applicability == [Applicability.UNSAFE]
@@ -290,31 +492,51 @@ def test_a_sum_that_begins_as_a_number():
 
 
 def test_a_divisor_that_a_parameter_keeps_from_zero():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n"
-        "    def __init__(self, classes=2, smooth=1e-5):\n        super().__init__()\n"
-        "        self.classes, self.smooth = classes, smooth\n\n"
-        "    def one(self, a, b):\n"
-        "        return 1 - (a * b).sum() / (a.sum() + b.sum() + self.smooth)\n\n"
-        "    def forward(self, x, y):\n        loss = 0.0\n        for c in range(self.classes):\n"
-        "            here = (y == c).float()\n            if here.sum() == 0:\n"
-        "                continue  # not there\n            loss = loss + self.one(x, here)\n"
-        "        return loss\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self, classes=2, smooth=1e-5):
+                super().__init__()
+                self.classes, self.smooth = classes, smooth
+
+            def one(self, a, b):
+                return 1 - (a * b).sum() / (a.sum() + b.sum() + self.smooth)
+
+            def forward(self, x, y):
+                loss = 0.0
+                for c in range(self.classes):
+                    here = (y == c).float()
+                    if here.sum() == 0:
+                        continue  # not there
+                    loss = loss + self.one(x, here)
+                return loss
+    """)
     outcome = rewritten(source, _leaf(X), torch.tensor([0, 1, 1, 0]))
     assert "torch.where(here.sum() == 0, loss, loss + self.one(x, here))" in outcome.source
     outcome.check((_leaf(X), torch.tensor([1, 1, 1, 1])), zero_is_none=True)
 
 
 def test_a_flag_that_a_way_changes_decides_by_what_it_was():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.register_buffer('mean', torch.zeros(4))\n"
-        "        self.register_buffer('ready', torch.tensor(False))\n\n"
-        "    def forward(self, x):\n        if not self.ready:\n            self.mean.copy_(x)\n"
-        "            self.ready.fill_(True)\n        else:\n"
-        "            self.mean.mul_(0.9).add_(x, alpha=0.1)\n        return x - self.mean\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer('mean', torch.zeros(4))
+                self.register_buffer('ready', torch.tensor(False))
+
+            def forward(self, x):
+                if not self.ready:
+                    self.mean.copy_(x)
+                    self.ready.fill_(True)
+                else:
+                    self.mean.mul_(0.9).add_(x, alpha=0.1)
+                return x - self.mean
+    """)
     outcome = rewritten(source, X)
     assert "was_ready = self.ready.clone()\n" in outcome.source
     assert "self.mean.mul(0.9).add(x, alpha=0.1)" in outcome.source
@@ -322,18 +544,24 @@ def test_a_flag_that_a_way_changes_decides_by_what_it_was():
 
 
 def test_both_branches_append_to_a_list():
-    before = (
-        "out = []\nfor w in (1.0, 2.0):\n    if x.sum() > w:\n"
-        "        out.append(torch.full(x.shape[:1], -1))\n        continue\n"
-        "    i = torch.cdist(x[:, None] * w, x[:, None]).argmin(-1)\n    out.append(i)\n"
-        "    x = x + w\nreturn x, torch.stack(out)"
-    )
-    after = (
-        "out = []\nfor w in (1.0, 2.0):\n    condition = x.sum() > w\n"
-        "    i = torch.cdist(x[:, None] * w, x[:, None]).argmin(-1)\n"
-        "    out.append(torch.where(condition, torch.full(x.shape[:1], -1), i))\n"
-        "    x = torch.where(condition, x, x + w)\nreturn x, torch.stack(out)"
-    )
+    before = block("""
+        out = []
+        for w in (1.0, 2.0):
+            if x.sum() > w:
+                out.append(torch.full(x.shape[:1], -1))
+                continue
+            i = torch.cdist(x[:, None] * w, x[:, None]).argmin(-1)
+            out.append(i)
+            x = x + w
+        return x, torch.stack(out)""")
+    after = block("""
+        out = []
+        for w in (1.0, 2.0):
+            condition = x.sum() > w
+            i = torch.cdist(x[:, None] * w, x[:, None]).argmin(-1)
+            out.append(torch.where(condition, torch.full(x.shape[:1], -1), i))
+            x = torch.where(condition, x, x + w)
+        return x, torch.stack(out)""")
     outcome = rewritten(_function(before), _leaf(X))
     assert outcome.source == _function(after)
     outcome.check((_leaf(-X),), (_leaf(X * 4),))
@@ -341,25 +569,50 @@ def test_both_branches_append_to_a_list():
 
 LISTS = [
     (
-        "losses = []\nfor row in x.view(2, 2):\n    if row.sum() > 0:\n        continue\n"
-        "    losses.append(row.abs().sum())\nreturn torch.stack(losses).mean()",
-        "losses = []\nkept = []\nfor row in x.view(2, 2):\n    condition = row.sum() > 0\n"
-        "    losses.append(torch.where(condition, 0, row.abs().sum()))\n"
-        "    kept.append(torch.logical_not(condition))\n"
-        "return torch.stack(losses).sum() / torch.stack(kept).sum()",
+        block("""
+            losses = []
+            for row in x.view(2, 2):
+                if row.sum() > 0:
+                    continue
+                losses.append(row.abs().sum())
+            return torch.stack(losses).mean()"""),
+        block("""
+            losses = []
+            kept = []
+            for row in x.view(2, 2):
+                condition = row.sum() > 0
+                losses.append(torch.where(condition, 0, row.abs().sum()))
+                kept.append(torch.logical_not(condition))
+            return torch.stack(losses).sum() / torch.stack(kept).sum()"""),
     ),
     (
-        "out = []\nfor v in x:\n    if v > 0:\n        out.append(v * v)\n"
-        "return sum(out) / len(out)",
-        "out = []\nkept = []\nfor v in x:\n    condition = v > 0\n"
-        "    out.append(torch.where(condition, v * v, 0))\n    kept.append(condition)\n"
-        "return sum(out) / sum(kept)",
+        block("""
+            out = []
+            for v in x:
+                if v > 0:
+                    out.append(v * v)
+            return sum(out) / len(out)"""),
+        block("""
+            out = []
+            kept = []
+            for v in x:
+                condition = v > 0
+                out.append(torch.where(condition, v * v, 0))
+                kept.append(condition)
+            return sum(out) / sum(kept)"""),
     ),
     (
-        "out = [  ]\nfor row in x.view(2, 2):\n    if row.sum() > 0:\n        out.append(row)\n"
-        "return sum(out) + x.sum()",
-        "out = [  ]\nfor row in x.view(2, 2):\n"
-        "    out.append(torch.where(row.sum() > 0, row, 0))\nreturn sum(out) + x.sum()",
+        block("""
+            out = [  ]
+            for row in x.view(2, 2):
+                if row.sum() > 0:
+                    out.append(row)
+            return sum(out) + x.sum()"""),
+        block("""
+            out = [  ]
+            for row in x.view(2, 2):
+                out.append(torch.where(row.sum() > 0, row, 0))
+            return sum(out) + x.sum()"""),
     ),
 ]
 
@@ -377,15 +630,31 @@ def test_lists_to_which_one_way_appends_are_added_up_or_averaged() -> None:
     ("body", "fixed"),
     [
         (
-            "# rarely\nif x.sum() > 0:\n    return x + self.fc(x)\nreturn x",
-            "# rarely\ncondition = x.sum() > 0\n"
-            "if torch.compiler.is_compiling() or condition:\n"
-            "    return torch.where(condition, x + self.fc(x), x)\nreturn x",
+            block("""
+                # rarely
+                if x.sum() > 0:
+                    return x + self.fc(x)
+                return x"""),
+            block("""
+                # rarely
+                condition = x.sum() > 0
+                if torch.compiler.is_compiling() or condition:
+                    return torch.where(condition, x + self.fc(x), x)
+                return x"""),
         ),
         (
-            "empty = x.sum() < 0\nif not empty:\n    y = x * 2\n    return self.fc(y)\nreturn x",
-            "empty = x.sum() < 0\nif torch.compiler.is_compiling() or not empty:\n"
-            "    y = x * 2\n    return torch.where(empty, x, self.fc(y))\nreturn x",
+            block("""
+                empty = x.sum() < 0
+                if not empty:
+                    y = x * 2
+                    return self.fc(y)
+                return x"""),
+            block("""
+                empty = x.sum() < 0
+                if torch.compiler.is_compiling() or not empty:
+                    y = x * 2
+                    return torch.where(empty, x, self.fc(y))
+                return x"""),
         ),
     ],
 )

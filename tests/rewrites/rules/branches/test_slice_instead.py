@@ -3,6 +3,7 @@ import torch
 
 from fullgraph import fix
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -24,18 +25,39 @@ def _offer(body, test):
 @pytest.mark.parametrize(
     "body",
     [
-        "k = 1 if len(s) > 1 else 0\nreturn s[k] + k",
-        "k = 1 if len(s) > 1 else 0\ns = s + 1\nreturn s[k]",
-        "k = 1 if len(s) > 1 else 0\nreturn x[k]",
-        "k = 1 if len(s) > 1 else 0\nreturn x[s.long(), k]",
-        "k = 0\nif x.dim() > 1:\n    k = 1 if len(s) > 1 else 0\nreturn s[k]",
+        block("""
+            k = 1 if len(s) > 1 else 0
+            return s[k] + k"""),
+        block("""
+            k = 1 if len(s) > 1 else 0
+            s = s + 1
+            return s[k]"""),
+        block("""
+            k = 1 if len(s) > 1 else 0
+            return x[k]"""),
+        block("""
+            k = 1 if len(s) > 1 else 0
+            return x[s.long(), k]"""),
+        block("""
+            k = 0
+            if x.dim() > 1:
+                k = 1 if len(s) > 1 else 0
+            return s[k]"""),
         "return s[1 if len(s) > 2 else 0]",
         "return s[2 if len(s) > 1 else 0]",
         "return s[0] if len(s) > 1 else s[1]",
         "return s[1] if len(s) > 1 else -s[0]",
         "return s[1] if len(s) > 1 else x[0]",
-        "if len(s) > 1:\n    y = s[1]\nelse:\n    z = y = s[0]\nreturn y",
-        "if len(s) > 1:\n    return s[1]\nreturn s[0]",
+        block("""
+            if len(s) > 1:
+                y = s[1]
+            else:
+                z = y = s[0]
+            return y"""),
+        block("""
+            if len(s) > 1:
+                return s[1]
+            return s[0]"""),
     ],
 )
 def test_left_alone(body):
@@ -54,20 +76,46 @@ def test_left_alone(body):
         ("return s[2] * 2 if s.size(0) > 2 else s[1] * 2", "s.size(0) > 2", "s[1 : 3][-1] * 2"),
         ("return s[2, None] if s.numel() > 2 else s[-1, None]", "s.numel() > 2", "s[:3][-1, None]"),
         (
-            "if len(s) > 1:  # two\n    y = s[1].exp()\nelse:\n    y = s[0].exp()\nreturn y",
+            block("""
+                if len(s) > 1:  # two
+                    y = s[1].exp()
+                else:
+                    y = s[0].exp()
+                return y"""),
             "len(s) > 1",
-            "# two\ny = s[:2][-1].exp()\nreturn y",
+            block("""
+                # two
+                y = s[:2][-1].exp()
+                return y"""),
         ),
         (
-            "if len(s) > 1:\n    k = 1\nelse:\n    k = 0\nreturn s[k]",
+            block("""
+                if len(s) > 1:
+                    k = 1
+                else:
+                    k = 0
+                return s[k]"""),
             "len(s) > 1",
             "s[:2][-1]",
         ),
         (
-            "if len(x) > 9:\n    y = x[9]\n# the second\nelif len(s) > 1:\n    y = s[1]\nelse:\n"
-            "    y = s[0]\nreturn y",
+            block("""
+                if len(x) > 9:
+                    y = x[9]
+                # the second
+                elif len(s) > 1:
+                    y = s[1]
+                else:
+                    y = s[0]
+                return y"""),
             "len(s) > 1",
-            "if len(x) > 9:\n    y = x[9]\n# the second\nelse:\n    y = s[:2][-1]\nreturn y",
+            block("""
+                if len(x) > 9:
+                    y = x[9]
+                # the second
+                else:
+                    y = s[:2][-1]
+                return y"""),
         ),
         (
             "\n# the second one\nk = 1 if len(s) > 1 else 0\n\ny = x + 1\nreturn y * s[k]",
@@ -134,7 +182,11 @@ def test_a_search_by_argmax_is_not_offered_in_its_place():
 
 
 def test_a_guard_of_the_graph_goes():
-    before = _function("k = 1 if len(s) > 1 else 0\nreturn x.exp() * s[k]")
+    before = _function(
+        block("""
+            k = 1 if len(s) > 1 else 0
+            return x.exp() * s[k]""")
+    )
     outcome = rewritten(before, X)
     assert "FG308" in outcome.rules
     assert outcome.after.fullgraph.ok

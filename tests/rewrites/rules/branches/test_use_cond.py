@@ -3,6 +3,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -38,17 +39,54 @@ def _model(init, forward):
     )
 
 
-LAYERS = "self.a = torch.nn.Linear(4, 4)\nself.b = torch.nn.Linear(4, 4)"
+LAYERS = block("""
+    self.a = torch.nn.Linear(4, 4)
+    self.b = torch.nn.Linear(4, 4)""")
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("if x.sum() > 0:\n    print('up')\nreturn x", "nothing that it assigns is used later"),
-        ("if x.sum() > 0:\n    y = print(x)\nelse:\n    y = x\nreturn y", "is no tensor"),
-        ("if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x.sum()\nreturn y", "shape"),
-        ("s = 1.0 if x.sum() > 0 else 2.0\nreturn x * s", "`1.0` is no tensor"),
-        ("if x.sum() > 0:\n    y = 'up'\nelse:\n    y = 'down'\nreturn x, y", "is no tensor"),
+        (
+            block("""
+                if x.sum() > 0:
+                    print('up')
+                return x"""),
+            "nothing that it assigns is used later",
+        ),
+        (
+            block("""
+                if x.sum() > 0:
+                    y = print(x)
+                else:
+                    y = x
+                return y"""),
+            "is no tensor",
+        ),
+        (
+            block("""
+                if x.sum() > 0:
+                    y = x * 2
+                else:
+                    y = x.sum()
+                return y"""),
+            "shape",
+        ),
+        (
+            block("""
+                s = 1.0 if x.sum() > 0 else 2.0
+                return x * s"""),
+            "`1.0` is no tensor",
+        ),
+        (
+            block("""
+                if x.sum() > 0:
+                    y = 'up'
+                else:
+                    y = 'down'
+                return x, y"""),
+            "is no tensor",
+        ),
     ],
 )
 def test_left_alone(body, reason):
@@ -61,7 +99,10 @@ def test_left_alone(body, reason):
 def test_a_gradient_of_other_random_numbers():
     source = _model(
         f"{LAYERS}\nself.drop = torch.nn.Dropout(0.5)",
-        "if x.mean() > 0:\n    x = self.drop(self.a(x))\nreturn x",
+        block("""
+            if x.mean() > 0:
+                x = self.drop(self.a(x))
+            return x"""),
     )
     outcome = rewritten(source, X)
     assert not outcome.rules
@@ -71,7 +112,10 @@ def test_a_gradient_of_other_random_numbers():
 def test_running_statistics_are_a_change():
     source = _model(
         "self.norm = torch.nn.BatchNorm1d(4)",
-        "if x.mean() > 0:\n    x = self.norm(x)\nreturn x",
+        block("""
+            if x.mean() > 0:
+                x = self.norm(x)
+            return x"""),
     )
     outcome = rewritten(source, X.expand(3, 4))
     assert not outcome.rules
@@ -82,16 +126,26 @@ def test_running_statistics_are_a_change():
     ("before", "after"),
     [
         (
-            "# noise\nif  x.sum() > 0 :\n    x = torch.rand(4)  # new\nreturn x",
-            "# noise\n# new\nx = _cond(x.sum() > 0, lambda: torch.rand(4), "
-            "lambda: x.clone())\nreturn x",
+            block("""
+                # noise
+                if  x.sum() > 0 :
+                    x = torch.rand(4)  # new
+                return x"""),
+            block("""
+                # noise
+                # new
+                x = _cond(x.sum() > 0, lambda: torch.rand(4), lambda: x.clone())
+                return x"""),
         ),
         (
             "return torch.rand(4) if x.sum() > 0 else x",
             "return _cond(x.sum() > 0, lambda: torch.rand(4), lambda: x.clone())",
         ),
         (
-            "if x.sum()>0:\n    return torch.rand(4)\nreturn x * 2",
+            block("""
+                if x.sum()>0:
+                    return torch.rand(4)
+                return x * 2"""),
             "return _cond(x.sum()>0, lambda: torch.rand(4), lambda: x * 2)",
         ),
     ],
@@ -104,26 +158,31 @@ def test_fixed(before, after):
 
 
 def test_branches_of_several_statements_become_functions():
-    body = (
-        "if torch.isinf(x).any():\n"
-        "    scale = x.abs().log()\n"
-        "    x = x / scale  # stay finite\n"
-        "return x"
-    )
+    body = block("""
+        if torch.isinf(x).any():
+            scale = x.abs().log()
+            x = x / scale  # stay finite
+        return x""")
     outcome = rewritten(_function(body), _leaf(X))
-    new = (
-        "def if_true(x):\n    scale = x.abs().log()\n"
-        "    x = x / scale  # stay finite\n    return x\n\n"
-        "def if_false(x):\n    return x.clone()\n\n"
-        "x = _cond(torch.isinf(x).any(), if_true, if_false, (x,))\n"
-        "return x"
-    )
+    new = block("""
+        def if_true(x):
+            scale = x.abs().log()
+            x = x / scale  # stay finite
+            return x
+
+        def if_false(x):
+            return x.clone()
+
+        x = _cond(torch.isinf(x).any(), if_true, if_false, (x,))
+        return x""")
     assert outcome.source == _function(new, HEAD + COND).replace("\n    \n", "\n\n")
     outcome.check((_leaf(X / 0),))
 
 
 def test_the_function_is_defined_once():
-    body = "y = torch.rand(4) if x.sum() > 0 else x\nreturn torch.rand(4) if y.sum() > 9 else x + y"
+    body = block("""
+        y = torch.rand(4) if x.sum() > 0 else x
+        return torch.rand(4) if y.sum() > 9 else x + y""")
     outcome = rewritten(_function(body), X)
     assert outcome.rules == ["FG302", "FG302"]
     assert outcome.source.count("def _cond(") == 1
@@ -133,7 +192,13 @@ def test_the_function_is_defined_once():
 
 def test_what_two_names_share_is_computed_once():
     source = _model(
-        LAYERS, "if x.sum() > 0:\n    y = z = self.a(x)\nelse:\n    y, z = x, x + 1\nreturn y + z"
+        LAYERS,
+        block("""
+            if x.sum() > 0:
+                y = z = self.a(x)
+            else:
+                y, z = x, x + 1
+            return y + z"""),
     )
     outcome = rewritten(source, X)
     assert outcome.rules == ["FG302"]
@@ -144,8 +209,13 @@ def test_what_two_names_share_is_computed_once():
 def test_unsafe_where_one_way_uses_what_learns():
     source = _model(
         LAYERS,
-        "if x.mean() > 0:\n    h = self.a(x)\n    y = h.log().sum() + h * h\n"
-        "else:\n    y = self.b(x)\nreturn y",
+        block("""
+            if x.mean() > 0:
+                h = self.a(x)
+                y = h.log().sum() + h * h
+            else:
+                y = self.b(x)
+            return y"""),
     )
     _, rewrites, _ = offered(source, "x.mean() > 0", "data-dependent branch", X)
     (cond,) = [one for one in rewrites if "torch.cond`" in one.why]
@@ -161,32 +231,55 @@ OWN = "clone(memory_format=torch.contiguous_format)"
     [
         ("return x.t() if x.sum() > 0 else x + 1", f"lambda: x.t().{OWN}"),
         (
-            "if x.sum() > 0:\n    y = x.swapaxes(0, 1) + 1\nelse:\n    y = x + 1\nreturn y.exp()",
+            block("""
+                if x.sum() > 0:
+                    y = x.swapaxes(0, 1) + 1
+                else:
+                    y = x + 1
+                return y.exp()"""),
             "lambda: (x.swapaxes(0, 1) + 1).contiguous()",
         ),
         (
-            "t = x.transpose(0, 1) * 2\nif x.sum() > 0:\n    return t[1:]\nreturn x[1:] * 2",
+            block("""
+                t = x.transpose(0, 1) * 2
+                if x.sum() > 0:
+                    return t[1:]
+                return x[1:] * 2"""),
             f"lambda: t[1:].{OWN}",
         ),
         (
-            "if x.sum() > 0:\n    z = x @ x\n    y = z.permute(1, 0)\n"
-            "else:\n    z = x.relu()\n    y = z * x\nreturn y",
+            block("""
+                if x.sum() > 0:
+                    z = x @ x
+                    y = z.permute(1, 0)
+                else:
+                    z = x.relu()
+                    y = z * x
+                return y"""),
             f"return y.{OWN}",
         ),
         (
-            "y = torch.linalg.inv(x) if x.sum() > 0 else x * 2\nreturn y",
+            block("""
+                y = torch.linalg.inv(x) if x.sum() > 0 else x * 2
+                return y"""),
             "lambda: torch.linalg.inv(x).contiguous(), lambda: x * 2",
         ),
         (
-            "y = x.t() + 1 if x.sum() > 0 else x.t()\nreturn y",
+            block("""
+                y = x.t() + 1 if x.sum() > 0 else x.t()
+                return y"""),
             "lambda: x.t() + 1, lambda: x.t().clone()",
         ),
         (
-            "y = x.t()[0] if x.sum() > 0 else x[0] + 1\nreturn y",
+            block("""
+                y = x.t()[0] if x.sum() > 0 else x[0] + 1
+                return y"""),
             "lambda: x.t()[0].clone(), lambda: x[0] + 1",
         ),
         (
-            "y = x.t() @ x if x.sum() > 0 else x * 2\nreturn y",
+            block("""
+                y = x.t() @ x if x.sum() > 0 else x * 2
+                return y"""),
             "lambda: x.t() @ x, lambda: x * 2",
         ),
     ],

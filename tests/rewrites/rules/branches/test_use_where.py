@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -35,17 +36,64 @@ def _model(init, forward):
 @pytest.mark.parametrize(
     ("body", "test", "reason"),
     [
-        ("if x.sum() > 0:\n    print('positive')\nreturn x", "x.sum() > 0", ""),
         (
-            "if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x.sum()\nreturn y",
+            block("""
+                if x.sum() > 0:
+                    print('positive')
+                return x"""),
+            "x.sum() > 0",
+            "",
+        ),
+        (
+            block("""
+                if x.sum() > 0:
+                    y = x * 2
+                else:
+                    y = x.sum()
+                return y"""),
             "x.sum() > 0",
             "shape",
         ),
-        ("if x.sum() > 0:\n    x = torch.rand(4)\nreturn x", "x.sum() > 0", "random numbers"),
-        ("if x.sum() > 0:\n    y = x\nreturn y", "x.sum() > 0", "`y` has no value"),
-        ("if x.dim() > 1:\n    x = x * 2\nreturn x", "x.dim() > 1", ""),
-        ("if x.sum() > 0:\n    return x, 'up'\nreturn x, 'down'", "x.sum() > 0", "no tensor"),
-        ("if x > 0:\n    x = x * 2\nreturn x", "x > 0", ""),
+        (
+            block("""
+                if x.sum() > 0:
+                    x = torch.rand(4)
+                return x"""),
+            "x.sum() > 0",
+            "random numbers",
+        ),
+        (
+            block("""
+                if x.sum() > 0:
+                    y = x
+                return y"""),
+            "x.sum() > 0",
+            "`y` has no value",
+        ),
+        (
+            block("""
+                if x.dim() > 1:
+                    x = x * 2
+                return x"""),
+            "x.dim() > 1",
+            "",
+        ),
+        (
+            block("""
+                if x.sum() > 0:
+                    return x, 'up'
+                return x, 'down'"""),
+            "x.sum() > 0",
+            "no tensor",
+        ),
+        (
+            block("""
+                if x > 0:
+                    x = x * 2
+                return x"""),
+            "x > 0",
+            "",
+        ),
     ],
 )
 def test_left_alone(body, test, reason):
@@ -59,7 +107,11 @@ def test_left_alone(body, test, reason):
 
 
 def test_a_count_beside_an_early_return_is_not_lost():
-    body = "if x.sum() > 0:\n    self.calls += 1\n    return x * 0\nreturn x"
+    body = block("""
+        if x.sum() > 0:
+            self.calls += 1
+            return x * 0
+        return x""")
     source = _model("self.calls = 0", body)
     text, _, refusals = offered(source, "x.sum() > 0", "data-dependent branch", X, rule="FG301")
     assert not text
@@ -68,82 +120,201 @@ def test_a_count_beside_an_early_return_is_not_lost():
 
 FIXED = [
     (
-        "if x.sum() > 2:\n    return x\ny = x * 2\ny[0] = y[1] - 1\nreturn x * y",
-        "condition = x.sum() > 2\ny = x * 2\ny[0] = y[1] - 1\n"
-        "return torch.where(condition, x, x * y)",
+        block("""
+            if x.sum() > 2:
+                return x
+            y = x * 2
+            y[0] = y[1] - 1
+            return x * y"""),
+        block("""
+            condition = x.sum() > 2
+            y = x * 2
+            y[0] = y[1] - 1
+            return torch.where(condition, x, x * y)"""),
     ),
     (
-        "k = x.detach()\nif x.sum() > 0:\n    a, b = k.sort()\n    c = a * 2\n"
-        "    c[1:] = c[1:] - b[:-1]\n    x = x * c\nreturn x",
-        "k = x.detach()\na, b = k.sort()\nc = a * 2\nc[1:] = c[1:] - b[:-1]\n"
-        "x = torch.where(x.sum() > 0, x * c, x)\nreturn x",
+        block("""
+            k = x.detach()
+            if x.sum() > 0:
+                a, b = k.sort()
+                c = a * 2
+                c[1:] = c[1:] - b[:-1]
+                x = x * c
+            return x"""),
+        block("""
+            k = x.detach()
+            a, b = k.sort()
+            c = a * 2
+            c[1:] = c[1:] - b[:-1]
+            x = torch.where(x.sum() > 0, x * c, x)
+            return x"""),
     ),
     (
-        "k = x.detach()\nif x.sum() > 0:\n    x = x * (k.abs().std() / 2)\nreturn x",
-        "k = x.detach()\nx = torch.where(x.sum() > 0, x * (k.abs().std() / 2), x)\nreturn x",
+        block("""
+            k = x.detach()
+            if x.sum() > 0:
+                x = x * (k.abs().std() / 2)
+            return x"""),
+        block("""
+            k = x.detach()
+            x = torch.where(x.sum() > 0, x * (k.abs().std() / 2), x)
+            return x"""),
     ),
     (
-        "with torch.no_grad():\n    k = x * 1\n    if k.sum() > 0:\n        k = k.pow(0.5)\n"
-        "return x * k",
-        "with torch.no_grad():\n    k = x * 1\n"
-        "    k = torch.where(k.sum() > 0, k.pow(0.5), k)\nreturn x * k",
+        block("""
+            with torch.no_grad():
+                k = x * 1
+                if k.sum() > 0:
+                    k = k.pow(0.5)
+            return x * k"""),
+        block("""
+            with torch.no_grad():
+                k = x * 1
+                k = torch.where(k.sum() > 0, k.pow(0.5), k)
+            return x * k"""),
     ),
     (
-        "if  x.sum( ) > 0 :  # up\n    y = x*2\nelse:\n    # down\n    y = x - 1\nreturn y",
-        "# up\n# down\ny = torch.where(x.sum( ) > 0, x*2, x - 1)\nreturn y",
+        block("""
+            if  x.sum( ) > 0 :  # up
+                y = x*2
+            else:
+                # down
+                y = x - 1
+            return y"""),
+        block("""
+            # up
+            # down
+            y = torch.where(x.sum( ) > 0, x*2, x - 1)
+            return y"""),
     ),
     (
-        "if x.sum() > 2:\n    y = x * 2\nelif x.sum() > 0:  # small\n    y = x * 3\n"
-        "else:\n    y = x - 1\nreturn y",
-        "# small\ny = torch.where(x.sum() > 2, x * 2, "
-        "torch.where(x.sum() > 0, x * 3, x - 1))\nreturn y",
+        block("""
+            if x.sum() > 2:
+                y = x * 2
+            elif x.sum() > 0:  # small
+                y = x * 3
+            else:
+                y = x - 1
+            return y"""),
+        block("""
+            # small
+            y = torch.where(x.sum() > 2, x * 2, torch.where(x.sum() > 0, x * 3, x - 1))
+            return y"""),
     ),
     (
         "return torch.relu(x * (1 / len(x)) if x.sum() > 0 else -x)  # sign",
         "return torch.relu(torch.where(x.sum() > 0, x * (1 / len(x)), -x))  # sign",
     ),
     (
-        "# scaled\ny = 1 + (x / x.norm() if x.norm() > 0 else x)\nreturn y",
-        "# scaled\ncondition = x.norm() > 0\n"
-        "y = 1 + torch.where(condition, x / torch.where(condition, x.norm(), 1), x)\n"
-        "return y",
+        block("""
+            # scaled
+            y = 1 + (x / x.norm() if x.norm() > 0 else x)
+            return y"""),
+        block("""
+            # scaled
+            condition = x.norm() > 0
+            y = 1 + torch.where(condition, x / torch.where(condition, x.norm(), 1), x)
+            return y"""),
     ),
     (
-        "x = x * 1\nif x.sum() > 0:\n    x += 1  # up\nelse:\n    x *= 2\nreturn x",
-        "x = x * 1\ncondition = x.sum() > 0\nx += torch.where(condition, 1, 0)  # up\n"
-        "x *= torch.where(condition, 1, 2)\nreturn x",
+        block("""
+            x = x * 1
+            if x.sum() > 0:
+                x += 1  # up
+            else:
+                x *= 2
+            return x"""),
+        block("""
+            x = x * 1
+            condition = x.sum() > 0
+            x += torch.where(condition, 1, 0)  # up
+            x *= torch.where(condition, 1, 2)
+            return x"""),
     ),
     (
-        "y = x.clone()\nif x.sum() > 0:\n    y.mul_( 2 )\nreturn y",
-        "y = x.clone()\ny.mul_( torch.where(x.sum() > 0, 2, 1) )\nreturn y",
+        block("""
+            y = x.clone()
+            if x.sum() > 0:
+                y.mul_( 2 )
+            return y"""),
+        block("""
+            y = x.clone()
+            y.mul_( torch.where(x.sum() > 0, 2, 1) )
+            return y"""),
     ),
     (
-        "y = x.clone()\nif x.sum() > 0:\n    y[0] = x[1]\nelse:\n    y[0] = x[2]\nreturn y",
-        "y = x.clone()\ny[0] = torch.where(x.sum() > 0, x[1], x[2])\nreturn y",
+        block("""
+            y = x.clone()
+            if x.sum() > 0:
+                y[0] = x[1]
+            else:
+                y[0] = x[2]
+            return y"""),
+        block("""
+            y = x.clone()
+            y[0] = torch.where(x.sum() > 0, x[1], x[2])
+            return y"""),
     ),
     (
-        "d = {}\nif x.sum() > 0:\n    d['a'] = x * 2\n    d['b'] = x\nelse:\n"
-        "    d['a'] = -x\n    d['b'] = x\nreturn d['a']",
-        "d = {}\nd['a'] = torch.where(x.sum() > 0, x * 2, -x)\nd['b'] = x\nreturn d['a']",
+        block("""
+            d = {}
+            if x.sum() > 0:
+                d['a'] = x * 2
+                d['b'] = x
+            else:
+                d['a'] = -x
+                d['b'] = x
+            return d['a']"""),
+        block("""
+            d = {}
+            d['a'] = torch.where(x.sum() > 0, x * 2, -x)
+            d['b'] = x
+            return d['a']"""),
     ),
     (
-        "k = x > 0\nif k.sum() == 0:\n    return x * 0\nreturn x / k.sum()",
-        "k = x > 0\nreturn torch.where(k.sum() == 0, x * 0, x / k.sum().clamp(min=1))",
+        block("""
+            k = x > 0
+            if k.sum() == 0:
+                return x * 0
+            return x / k.sum()"""),
+        block("""
+            k = x > 0
+            return torch.where(k.sum() == 0, x * 0, x / k.sum().clamp(min=1))"""),
     ),
     (
-        "y = x.softmax(0)\nif torch.isnan(y).any():\n    y = torch.nan_to_num(y, nan=0.5)\n"
-        "return y",
-        "y = x.softmax(0)\ny = torch.nan_to_num(y, nan=0.5)\nreturn y",
+        block("""
+            y = x.softmax(0)
+            if torch.isnan(y).any():
+                y = torch.nan_to_num(y, nan=0.5)
+            return y"""),
+        block("""
+            y = x.softmax(0)
+            y = torch.nan_to_num(y, nan=0.5)
+            return y"""),
     ),
     (
-        "if x.sum() > 0:\n    k = x > 0.1\n    x = x * k\n    return x.sum()\n"
-        "else:\n    x = x[:2]\n    return x.mean()",
-        "k = x > 0.1\nreturn torch.where(x.sum() > 0, (x * k).sum(), x[:2].mean())",
+        block("""
+            if x.sum() > 0:
+                k = x > 0.1
+                x = x * k
+                return x.sum()
+            else:
+                x = x[:2]
+                return x.mean()"""),
+        block("""
+            k = x > 0.1
+            return torch.where(x.sum() > 0, (x * k).sum(), x[:2].mean())"""),
     ),
     (
-        "y = x.exp()\nif torch.isnan(y).any():\n    y = torch.nan_to_num(y, nan=0.5)\nreturn y",
-        "y = x.exp()\ny = torch.where(torch.isnan(y).any(), torch.nan_to_num(y, nan=0.5), y)\n"
-        "return y",
+        block("""
+            y = x.exp()
+            if torch.isnan(y).any():
+                y = torch.nan_to_num(y, nan=0.5)
+            return y"""),
+        block("""
+            y = x.exp()
+            y = torch.where(torch.isnan(y).any(), torch.nan_to_num(y, nan=0.5), y)
+            return y"""),
     ),
 ]
 
@@ -161,9 +332,16 @@ def test_fixed():
 @pytest.mark.parametrize(
     "body",
     [
-        "if x.sum() > 0:\n    if x.max() > 1:\n        return x * 2  # large\n    return x * 3\n"
-        "return x - 1",
-        "if not (x.sum() > 0 and x.max().item() > 0.5):\n    x = x * 2\nreturn x",
+        block("""
+            if x.sum() > 0:
+                if x.max() > 1:
+                    return x * 2  # large
+                return x * 3
+            return x - 1"""),
+        block("""
+            if not (x.sum() > 0 and x.max().item() > 0.5):
+                x = x * 2
+            return x"""),
     ],
 )
 def test_conditions_together(body):
@@ -176,7 +354,12 @@ def test_conditions_together(body):
 def test_an_attribute_of_the_model_in_both_ways():
     source = _model(
         "self.last = None",
-        "if x.sum() > 0:\n    self.last = x * 2\nelse:\n    self.last = x * 3\nreturn self.last",
+        block("""
+            if x.sum() > 0:
+                self.last = x * 2
+            else:
+                self.last = x * 3
+            return self.last"""),
     )
     outcome = rewritten(source, _leaf(X))
     assert "self.last = torch.where(x.sum() > 0, x * 2, x * 3)\n" in outcome.source
@@ -186,7 +369,10 @@ def test_an_attribute_of_the_model_in_both_ways():
 def test_a_buffer_that_counts():
     source = _model(
         "self.register_buffer('n', torch.zeros(()))",
-        "if x.sum() > 0:\n    self.n += 1\nreturn x + self.n",
+        block("""
+            if x.sum() > 0:
+                self.n += 1
+            return x + self.n"""),
     )
     outcome = rewritten(source, _leaf(X))
     assert "self.n += torch.where(x.sum() > 0, 1, 0)\n" in outcome.source
@@ -194,14 +380,30 @@ def test_a_buffer_that_counts():
 
 
 def test_no_gradient_becomes_nan():
-    outcome = rewritten(_function("n = x.norm()\nif n > 0:\n    x = x / n\nreturn x"), _leaf(X))
+    outcome = rewritten(
+        _function(
+            block("""
+                n = x.norm()
+                if n > 0:
+                    x = x / n
+                return x""")
+        ),
+        _leaf(X),
+    )
     assert "x = torch.where(condition, x / torch.where(condition, n, 1), x)" in outcome.source
     outcome.check((_leaf(X * 0),), zero_is_none=True)
 
 
 def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
     w = torch.ones(4, requires_grad=True)
-    source = _function("if x.sum() > 0:\n    x = x * w\nreturn x", "x", "w")
+    source = _function(
+        block("""
+            if x.sum() > 0:
+                x = x * w
+            return x"""),
+        "x",
+        "w",
+    )
     outcome = rewritten(source, X, w)
     assert outcome.applicability == [Applicability.UNSAFE]
     assert "`w` may get a gradient of zero where it got none" in outcome.assumes
@@ -215,7 +417,13 @@ def test_unsafe_where_a_number_becomes_a_tensor():
 
 
 def test_an_index_that_the_test_keeps_inside_stays_inside():
-    source = _function("p = t - 9\nreturn x[p[None]] if p >= 0 else x[:1] * 0", "x", "t")
+    source = _function(
+        block("""
+            p = t - 9
+            return x[p[None]] if p >= 0 else x[:1] * 0"""),
+        "x",
+        "t",
+    )
     outcome = rewritten(source, X, torch.tensor(10))
     assert "x[torch.where(condition, p[None], 0)]" in outcome.source
     outcome.check((X, torch.tensor(2)))
@@ -223,8 +431,13 @@ def test_an_index_that_the_test_keeps_inside_stays_inside():
 
 def test_a_buffer_that_only_the_branch_not_taken_copies():
     source = _model(
-        "self.width = 4\nself.register_buffer('anchor', torch.ones(self.width))",
-        "if torch.equal(self.anchor, x):\n    return self.anchor.clone()\nreturn x * 2",
+        block("""
+            self.width = 4
+            self.register_buffer('anchor', torch.ones(self.width))"""),
+        block("""
+            if torch.equal(self.anchor, x):
+                return self.anchor.clone()
+            return x * 2"""),
     )
     outcome = rewritten(source, X.clone())
     line = "return torch.where((self.anchor == x).all(), self.anchor, x * 2)\n"
@@ -233,16 +446,33 @@ def test_a_buffer_that_only_the_branch_not_taken_copies():
 
 
 def test_an_assignment_to_an_empty_selection_needs_no_condition():
-    body = "y = x * 2\nm = x > 0.5\nif m.any():\n    y[m] = 0\nreturn y"
+    body = block("""
+        y = x * 2
+        m = x > 0.5
+        if m.any():
+            y[m] = 0
+        return y""")
     outcome = rewritten(_function(body), _leaf(X))
-    assert outcome.source == _function("y = x * 2\nm = x > 0.5\ny[m] = 0\nreturn y")
+    assert outcome.source == _function(
+        block("""
+            y = x * 2
+            m = x > 0.5
+            y[m] = 0
+            return y""")
+    )
     outcome.check((_leaf(-X),))
 
 
 @pytest.mark.parametrize("test", ["m.any()", "m.sum() > 0"])
 def test_updates_of_selected_columns_need_no_condition(test):
-    branch = "_, low = torch.min(x[:, m], dim=0)\ny[:, m] *= 0.5\ny[low, m] = 1.0"
-    head = "y = x * 2\nm = (x > 0.5).sum(0) > 1\n"
+    branch = block("""
+        _, low = torch.min(x[:, m], dim=0)
+        y[:, m] *= 0.5
+        y[low, m] = 1.0""")
+    head = block("""
+        y = x * 2
+        m = (x > 0.5).sum(0) > 1
+    """)
     inner = branch.replace("\n", "\n    ")
     x = _leaf(torch.stack([X, X.flip(0), X - 1]))
     text, *_ = offered(
@@ -296,7 +526,11 @@ def test_an_update_that_does_not_fit_an_empty_selection_is_left_alone(update):
 def test_an_update_that_fits_an_empty_selection(update):
     x = torch.stack([X, X.flip(0), X - 1])
     test = "k.any()" if "k]" in update else "m.any()"
-    head = "m = x[:, 0] > 0.5\nk = x[0] > 0.5\ny = x * 2\n"
+    head = block("""
+        m = x[:, 0] > 0.5
+        k = x[0] > 0.5
+        y = x * 2
+    """)
     source = _function(f"{head}if {test}:\n    {update}\nreturn y", "x", "w")
     w = torch.tensor([1.0, 2.0, 3.0, 4.0])
     text, *_ = offered(source, test, "data-dependent branch", x, w, rule="FG301")
@@ -306,7 +540,15 @@ def test_an_update_that_fits_an_empty_selection(update):
 
 
 def test_an_update_at_indices_that_are_no_mask_needs_the_condition():
-    source = _function("y = x * 2\nif ids.any():\n    y[ids] *= 2\nreturn y", "x", "ids")
+    source = _function(
+        block("""
+            y = x * 2
+            if ids.any():
+                y[ids] *= 2
+            return y"""),
+        "x",
+        "ids",
+    )
     ids = torch.tensor([1, 3])
     text, *_ = offered(source, "ids.any()", "data-dependent branch", X, ids, rule="FG301")
     assert "y[ids] *= torch.where(ids.any(), 2, 1)\n" in text
@@ -324,9 +566,16 @@ def test_an_assignment_through_another_mask_needs_the_condition(branch):
 
 
 def test_a_fill_of_an_empty_selection_needs_no_condition():
-    body = "m = x[0] > 0.5\nif m.any():\n    x = x.masked_fill(m[None, :], 2)\nreturn x"
+    body = block("""
+        m = x[0] > 0.5
+        if m.any():
+            x = x.masked_fill(m[None, :], 2)
+        return x""")
     outcome = rewritten(_function(body), _leaf(X[None] * torch.ones(3, 1)))
-    fixed = "m = x[0] > 0.5\nx = x.masked_fill(m[None, :], 2)\nreturn x"
+    fixed = block("""
+        m = x[0] > 0.5
+        x = x.masked_fill(m[None, :], 2)
+        return x""")
     assert outcome.source == _function(fixed)
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check((_leaf(-X[None].repeat(2, 1)),))
@@ -336,10 +585,14 @@ def test_a_fill_of_an_empty_selection_needs_no_condition():
 
 
 def test_output_of_a_branch_stays_in_eager():
-    body = (
-        "y = x * 1\nfor i in range(2):\n    if x.sum() > i:\n        print('large', i)\n"
-        "        continue\n    y = y + x\nreturn y"
-    )
+    body = block("""
+        y = x * 1
+        for i in range(2):
+            if x.sum() > i:
+                print('large', i)
+                continue
+            y = y + x
+        return y""")
     outcome = rewritten(_function(body), X)
     guard = "if not torch.compiler.is_compiling() and x.sum() > i:\n            print("
     assert guard in outcome.source
@@ -348,18 +601,27 @@ def test_output_of_a_branch_stays_in_eager():
 
 
 def test_a_dict_that_only_one_way_fills_is_left_alone():
-    source = _function("d = {}\nif x.sum() > 0:\n    d['a'] = x * 2\nreturn x, len(d)")
+    source = _function(
+        block("""
+            d = {}
+            if x.sum() > 0:
+                d['a'] = x * 2
+            return x, len(d)""")
+    )
     text, _, refusals = offered(source, "x.sum() > 0", "data-dependent branch", X, rule="FG301")
     assert not text
     assert "only one branch sets `d['a']`" in refusals[0]
 
 
 def test_a_branch_that_gathers_and_a_number_that_counts():
-    body = (
-        "n = 0\nfor row in x:\n    if row.sum() > 1:\n        n += 1\n"
-        "if (k >= 0).sum() == 0:\n    return x.sum() * 0\n"
-        "return x.gather(1, k.clamp(min=0)).sum() / max(n, 1)"
-    )
+    body = block("""
+        n = 0
+        for row in x:
+            if row.sum() > 1:
+                n += 1
+        if (k >= 0).sum() == 0:
+            return x.sum() * 0
+        return x.gather(1, k.clamp(min=0)).sum() / max(n, 1)""")
     outcome = rewritten(_function(body, "x", "k"), X.view(2, 2), torch.tensor([[1], [0]]))
     assert "n = torch.where(row.sum() > 1, n + 1, n)" in outcome.source
     clause = "the indices of `x.gather(1, k.clamp(min=0))` are always in range"
@@ -368,10 +630,14 @@ def test_a_branch_that_gathers_and_a_number_that_counts():
 
 
 def test_an_update_of_a_slice():
-    body = (
-        "y = torch.zeros_like(x)\nfor i in range(0, 4, 2):\n    k = x[i:i + 2]\n"
-        "    if k.max() < 0.8:\n        continue\n    y[i:i + 2] += k * 2\nreturn y"
-    )
+    body = block("""
+        y = torch.zeros_like(x)
+        for i in range(0, 4, 2):
+            k = x[i:i + 2]
+            if k.max() < 0.8:
+                continue
+            y[i:i + 2] += k * 2
+        return y""")
     outcome = rewritten(_function(body), X)
     assert "    y[i:i + 2] += torch.where(k.max() < 0.8, 0, k * 2)\n" in outcome.source
     outcome.check((-X,), (X * 4,))
@@ -407,12 +673,11 @@ def test_the_loss_of_no_element_is_of_all_where_it_is_not_selected():
 
 
 def test_what_overflows_is_clamped_without_a_subgraph():
-    body = (
-        "if x.isinf().any() or x.isnan().any():\n"
-        "    bound = torch.finfo(x.dtype).max - 1000\n"
-        "    x = torch.clamp(x, min=-bound, max=bound)\n"
-        "return x"
-    )
+    body = block("""
+        if x.isinf().any() or x.isnan().any():
+            bound = torch.finfo(x.dtype).max - 1000
+            x = torch.clamp(x, min=-bound, max=bound)
+        return x""")
     outcome = rewritten(_function(body), _leaf(X))
     assert outcome.rules == ["FG301"]
     assert "torch.where(x.isinf().any() | x.isnan().any(), torch.clamp(" in " ".join(
@@ -422,15 +687,28 @@ def test_what_overflows_is_clamped_without_a_subgraph():
 
 
 def test_what_equal_tensors_share_needs_no_branch():
-    body = (
-        "if torch.equal(x, y):\n    q = k = x.exp()\n"
-        "else:\n    q, k = x.exp(), y.exp()  # both\nreturn q * k"
-    )
+    body = block("""
+        if torch.equal(x, y):
+            q = k = x.exp()
+        else:
+            q, k = x.exp(), y.exp()  # both
+        return q * k""")
     outcome = rewritten(_function(body, "x", "y"), X, X + 1)
-    assert outcome.source == _function("q, k = x.exp(), y.exp()  # both\nreturn q * k", "x", "y")
+    assert outcome.source == _function(
+        block("""
+            q, k = x.exp(), y.exp()  # both
+            return q * k"""),
+        "x",
+        "y",
+    )
     assert outcome.assumes == ["nothing tells `x` and `y` apart where they are equal"]
     outcome.check((X, X.clone()), (X, X[:1]))
-    attribute = "if torch.equal(x, y):\n    q = x * y.x\nelse:\n    q = x * y.y\nreturn q"
+    attribute = block("""
+        if torch.equal(x, y):
+            q = x * y.x
+        else:
+            q = x * y.y
+        return q""")
     text = offered(_function(attribute, "x", "y"), "torch.equal(x, y)", "data-dependent branch")[0]
     assert "y.x" in text or not text
 
@@ -439,11 +717,18 @@ def test_what_equal_tensors_share_needs_no_branch():
     ("before", "after"),
     [
         (
-            "y = x[n] if n >= 0 else x.sum()\nreturn y",
-            "y = torch.where(n >= 0, x[n.clamp(min=0)[None]].squeeze(0), x.sum())\nreturn y",
+            block("""
+                y = x[n] if n >= 0 else x.sum()
+                return y"""),
+            block("""
+                y = torch.where(n >= 0, x[n.clamp(min=0)[None]].squeeze(0), x.sum())
+                return y"""),
         ),
         (
-            "if n < 0:\n    return x.sum()\nreturn x[n] * 2",
+            block("""
+                if n < 0:
+                    return x.sum()
+                return x[n] * 2"""),
             "return torch.where(n < 0, x.sum(), x[n.clamp(min=0)[None]].squeeze(0) * 2)",
         ),
     ],
@@ -461,7 +746,12 @@ def test_an_index_that_may_be_negative(before, after, annotation):
 
 
 def test_one_of_several_indices_has_to_be_in_range():
-    body = "if i < 2:\n    y = x[:, i]\nelse:\n    y = x[:, 0]\nreturn y"
+    body = block("""
+        if i < 2:
+            y = x[:, i]
+        else:
+            y = x[:, 0]
+        return y""")
     source = _function(body, "x", "i")
     category = "data-dependent branch"
     inputs = X.expand(3, 4), torch.tensor(1)
@@ -470,7 +760,10 @@ def test_one_of_several_indices_has_to_be_in_range():
 
 
 def test_eager_and_compiled_code_are_one_without_a_subgraph():
-    body = "if x.sum() > 0:\n    x = x * 2\nreturn x"
+    body = block("""
+        if x.sum() > 0:
+            x = x * 2
+        return x""")
     text, (made,), _ = offered(
         _function(body), "x.sum() > 0", "data-dependent branch", X, rule="FG301"
     )
@@ -487,7 +780,11 @@ def test_where_a_variable_is_named_torch_the_branch_stays(body):
 
 
 def test_an_import_in_another_function_is_not_enough():
-    other = "def g(x):\n    import torch\n    return torch.ones(3)\n"
+    other = block("""
+        def g(x):
+            import torch
+            return torch.ones(3)
+    """)
     source = f"{other}\n\ndef f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
     outcome = rewritten(source, torch.ones(3))
     assert outcome.source.startswith("import torch\n")
@@ -512,18 +809,23 @@ def test_where_both_returns_are_one_the_test_of_shapes_goes(value):
     [
         (
             "    h, c = torch.aminmax(x, dim=0)",
-            "new_h, new_c = torch.aminmax(x, dim=0)\n"
-            "h = torch.where(condition, new_h, h)\nc = torch.where(condition, new_c, c)",
+            block("""
+                new_h, new_c = torch.aminmax(x, dim=0)
+                h = torch.where(condition, new_h, h)
+                c = torch.where(condition, new_c, c)"""),
         ),
         (
             "    h, c = torch.aminmax(x, dim=0)\n    h = h + c",
-            "new_h, new_c = torch.aminmax(x, dim=0)\n"
-            "h = torch.where(condition, new_h + new_c, h)\nc = torch.where(condition, new_c, c)",
+            block("""
+                new_h, new_c = torch.aminmax(x, dim=0)
+                h = torch.where(condition, new_h + new_c, h)
+                c = torch.where(condition, new_c, c)"""),
         ),
         (
             "    low, high = torch.aminmax(x, dim=0)\n    h.copy_(torch.min(h, low))",
-            "low, high = torch.aminmax(x, dim=0)\n"
-            "h.copy_(torch.where(condition, torch.min(h, low), h))",
+            block("""
+                low, high = torch.aminmax(x, dim=0)
+                h.copy_(torch.where(condition, torch.min(h, low), h))"""),
         ),
     ],
 )
@@ -537,26 +839,31 @@ def test_several_names_are_bound_in_a_branch(branch, lines):
 
 
 def test_branches_that_bind_the_same_names_run_by_themselves():
-    body = (
-        "if x.sum() > 0:\n    h, c = torch.aminmax(x, dim=0)\nelse:\n"
-        "    h, c = torch.aminmax(-x, dim=0)\nreturn h + c * 2"
-    )
+    body = block("""
+        if x.sum() > 0:
+            h, c = torch.aminmax(x, dim=0)
+        else:
+            h, c = torch.aminmax(-x, dim=0)
+        return h + c * 2""")
     x = torch.randn(3, 4)
     fixed = rewritten(_function(body), x.abs())
     assert fixed.rules == ["FG302"]
     fixed.check((-x.abs(),))
 
 
-GUIDED = (
-    "if x.sum() > self.low and x.sum() < self.high:\n"
-    "    out = x + self.scale * (self.net(x + 1) - x)\n"
-    "else:\n    out = self.net(x + 1)\nreturn out * 2"
-)
+GUIDED = block("""
+    if x.sum() > self.low and x.sum() < self.high:
+        out = x + self.scale * (self.net(x + 1) - x)
+    else:
+        out = self.net(x + 1)
+    return out * 2""")
 
 
 @pytest.mark.parametrize("name", ["net", "net_out"])
 def test_a_layer_that_both_branches_call_is_called_once(name):
-    init = "self.net = torch.nn.Linear(4, 4)\nself.scale, self.low, self.high = 3.0, -9.0, 9.0"
+    init = block("""
+        self.net = torch.nn.Linear(4, 4)
+        self.scale, self.low, self.high = 3.0, -9.0, 9.0""")
     body = GUIDED if name == "net" else f"{name} = 1.0\n{GUIDED} * {name}"
     outcome = rewritten(_model(init, body), X)
     called = "net_out" if name == "net" else "net_out_2"
@@ -569,9 +876,21 @@ def test_a_layer_that_both_branches_call_is_called_once(name):
 
 
 IN_PLACE_BRANCHES = (
-    "if t:\n    return self.fc(x)\nreturn self.act(self.fc(x))",
-    "if t:\n    return self.fc(x)\ny = self.fc(x)\nreturn self.act(y)",
-    "if t:\n    y = self.fc(x)\nelse:\n    y = self.act(self.fc(x))\nreturn y",
+    block("""
+        if t:
+            return self.fc(x)
+        return self.act(self.fc(x))"""),
+    block("""
+        if t:
+            return self.fc(x)
+        y = self.fc(x)
+        return self.act(y)"""),
+    block("""
+        if t:
+            y = self.fc(x)
+        else:
+            y = self.act(self.fc(x))
+        return y"""),
     "return self.fc(x) if t else self.act(self.fc(x))",
 )
 
@@ -648,10 +967,13 @@ def test_a_call_that_the_condition_makes_too_leaves_the_condition_its_name():
 
 
 def test_a_shared_call_reads_what_the_branches_assigned_before_it():
-    function = (
-        "if x.sum() > 0:\n    x = x * 3\n    y = twice(x) + 1\n"
-        "else:\n    y = twice(x)\nreturn y * x"
-    )
+    function = block("""
+        if x.sum() > 0:
+            x = x * 3
+            y = twice(x) + 1
+        else:
+            y = twice(x)
+        return y * x""")
     source = _function(function).replace("def f", "def twice(x):\n    return x * 2\n\n\ndef f")
     outcome = rewritten(source, X)
     assert "_out" not in outcome.source
@@ -660,34 +982,75 @@ def test_a_shared_call_reads_what_the_branches_assigned_before_it():
 
 SHARED = [  # statements, and what becomes of them
     (
-        "if x.sum() > 0:\n    return twice(x) * 3\n# else\nreturn x - twice(x)",
-        "# else\ntwice_out = twice(x)\n"
-        "return torch.where(x.sum() > 0, twice_out * 3, x - twice_out)",
+        block("""
+            if x.sum() > 0:
+                return twice(x) * 3
+            # else
+            return x - twice(x)"""),
+        block("""
+            # else
+            twice_out = twice(x)
+            return torch.where(x.sum() > 0, twice_out * 3, x - twice_out)"""),
     ),
     (
-        "if x.sum() > 0:\n    return twice(x)\ny = twice(x)\nz = twice(-x)\nreturn z + 3 * (y - z)",
-        "condition = x.sum() > 0\ny = twice(x)\nz = twice(-x)\n"
-        "return torch.where(condition, y, z + 3 * (y - z))",
+        block("""
+            if x.sum() > 0:
+                return twice(x)
+            y = twice(x)
+            z = twice(-x)
+            return z + 3 * (y - z)"""),
+        block("""
+            condition = x.sum() > 0
+            y = twice(x)
+            z = twice(-x)
+            return torch.where(condition, y, z + 3 * (y - z))"""),
     ),
     (
-        "if x.sum() > 0:\n    return twice(x)\ny = twice(x)\ny = y + 1\nreturn y * 3",
-        "condition = x.sum() > 0\ny = twice(x)\ny = y + 1\n"
-        "return torch.where(condition, twice(x), y * 3)",
+        block("""
+            if x.sum() > 0:
+                return twice(x)
+            y = twice(x)
+            y = y + 1
+            return y * 3"""),
+        block("""
+            condition = x.sum() > 0
+            y = twice(x)
+            y = y + 1
+            return torch.where(condition, twice(x), y * 3)"""),
     ),
     (
-        "if x.sum() > 0:\n    return twice(x)\nx = x * 2\ny = twice(x)\nreturn y * 3",
-        "condition = x.sum() > 0\nearly = twice(x)\nx = x * 2\ny = twice(x)\n"
-        "return torch.where(condition, early, y * 3)",
+        block("""
+            if x.sum() > 0:
+                return twice(x)
+            x = x * 2
+            y = twice(x)
+            return y * 3"""),
+        block("""
+            condition = x.sum() > 0
+            early = twice(x)
+            x = x * 2
+            y = twice(x)
+            return torch.where(condition, early, y * 3)"""),
     ),
     (
-        "if s > 1 and x.sum() > 0:\n    return twice(x) * 3\nreturn x - twice(x)",
-        "if s > 1:\n    twice_out = twice(x)\n"
-        "    return torch.where(x.sum() > 0, twice_out * 3, x - twice_out)\nreturn x - twice(x)",
+        block("""
+            if s > 1 and x.sum() > 0:
+                return twice(x) * 3
+            return x - twice(x)"""),
+        block("""
+            if s > 1:
+                twice_out = twice(x)
+                return torch.where(x.sum() > 0, twice_out * 3, x - twice_out)
+            return x - twice(x)"""),
     ),
     (
-        "y = x + (twice(x) * 3 if x.sum() > 0 else x - twice(x))\nreturn y",
-        "twice_out = twice(x)\n"
-        "y = x + torch.where(x.sum() > 0, twice_out * 3, x - twice_out)\nreturn y",
+        block("""
+            y = x + (twice(x) * 3 if x.sum() > 0 else x - twice(x))
+            return y"""),
+        block("""
+            twice_out = twice(x)
+            y = x + torch.where(x.sum() > 0, twice_out * 3, x - twice_out)
+            return y"""),
     ),
     (
         "return [twice(y) * 3 if y > 0 else y - twice(y) for y in x]",
@@ -708,12 +1071,17 @@ def test_calls_are_shared_after_an_early_return_and_in_conditional_expressions()
 
 
 def test_a_layer_of_an_early_return_is_called_once_and_others_not_in_eager_code():
-    body = (
-        "s = x.max()\nif s == 0.9:\n    return self.net(x)\nc = self.net(x)\n"
-        "return c + s * (c - self.net(-x))"
-    )
+    body = block("""
+        s = x.max()
+        if s == 0.9:
+            return self.net(x)
+        c = self.net(x)
+        return c + s * (c - self.net(-x))""")
     outcome = rewritten(_model("self.net = torch.nn.Linear(4, 4)", body), X)
     assert "c = self.net(x)\n        return torch.where(condition, c, c + s" in outcome.source
-    leave = "if not torch.compiler.is_compiling() and condition:\n            return self.net(x)\n"
+    leave = block("""
+        if not torch.compiler.is_compiling() and condition:
+                    return self.net(x)
+    """)
     assert leave in outcome.source  # eager code calls no more layers than before
     outcome.check((_leaf(X),), (_leaf(-X),), zero_is_none=True)

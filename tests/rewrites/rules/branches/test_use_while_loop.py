@@ -3,6 +3,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -33,12 +34,55 @@ def _function(body, head=HEAD):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("while x.norm() > 1:\n    x = x / 2\n    print(1)\nreturn x", "must not change anything"),
-        ("while x.norm() > 1:\n    x = x / 2\n    if x[0] > 9:\n        break\nreturn x", "within"),
-        ("while x.norm() > 1:\n    x /= 2\nreturn x", "in place"),
-        ("while x.norm() > 1:\n    x = x / 2\n    y = x + 1\nreturn y", "`y` has no value"),
-        ("while x.norm() > 1:\n    x = x / 2\nx.add_(1)\nreturn x", "changed in place later"),
-        ("while x.norm() > 1:\n    x = x / 2\nelse:\n    x = x * 3\nreturn x", "`else`"),
+        (
+            block("""
+                while x.norm() > 1:
+                    x = x / 2
+                    print(1)
+                return x"""),
+            "must not change anything",
+        ),
+        (
+            block("""
+                while x.norm() > 1:
+                    x = x / 2
+                    if x[0] > 9:
+                        break
+                return x"""),
+            "within",
+        ),
+        (
+            block("""
+                while x.norm() > 1:
+                    x /= 2
+                return x"""),
+            "in place",
+        ),
+        (
+            block("""
+                while x.norm() > 1:
+                    x = x / 2
+                    y = x + 1
+                return y"""),
+            "`y` has no value",
+        ),
+        (
+            block("""
+                while x.norm() > 1:
+                    x = x / 2
+                x.add_(1)
+                return x"""),
+            "changed in place later",
+        ),
+        (
+            block("""
+                while x.norm() > 1:
+                    x = x / 2
+                else:
+                    x = x * 3
+                return x"""),
+            "`else`",
+        ),
     ],
 )
 def test_left_alone(body, reason):
@@ -49,7 +93,15 @@ def test_left_alone(body, reason):
 
 
 def test_gradients_are_left_alone():
-    outcome = rewritten(_function("while x.norm() > 1:\n    x = x / 2\nreturn x"), _leaf(X * 5))
+    outcome = rewritten(
+        _function(
+            block("""
+                while x.norm() > 1:
+                    x = x / 2
+                return x""")
+        ),
+        _leaf(X * 5),
+    )
     assert not outcome.rules
     assert any("the gradients of `torch.while_loop`" in reason for reason in outcome.refusals)
 
@@ -58,18 +110,43 @@ def test_gradients_are_left_alone():
     ("before", "after"),
     [
         (
-            "# shrink\nwhile  x.norm() > 1 :\n    x = x / 2\nreturn x",
-            "# shrink\n(x,) = _while_loop(lambda x: x.norm() > 1, lambda x: (x / 2,), (x,))\n"
-            "return x",
+            block("""
+                # shrink
+                while  x.norm() > 1 :
+                    x = x / 2
+                return x"""),
+            block("""
+                # shrink
+                (x,) = _while_loop(lambda x: x.norm() > 1, lambda x: (x / 2,), (x,))
+                return x"""),
         ),
         (
-            "n = 0\nwhile x.norm() > 1 and n < 10:\n    x = x / 2  # halve\n    n += 1\nreturn x",
-            "n = 0\n\ndef unfinished(x, n):\n    return (x.norm() > 1) & (n < 10)\n\n"
-            "def step(x, n):\n    x = x / 2  # halve\n    n = n + 1\n    return x, n\n\n"
-            "x, n = _while_loop(unfinished, step, (x, torch.tensor(n)))\nreturn x",
+            block("""
+                n = 0
+                while x.norm() > 1 and n < 10:
+                    x = x / 2  # halve
+                    n += 1
+                return x"""),
+            block("""
+                n = 0
+
+                def unfinished(x, n):
+                    return (x.norm() > 1) & (n < 10)
+
+                def step(x, n):
+                    x = x / 2  # halve
+                    n = n + 1
+                    return x, n
+
+                x, n = _while_loop(unfinished, step, (x, torch.tensor(n)))
+                return x"""),
         ),
         (
-            "y = x * 2\nwhile (y - x).abs().max().item() > 0.125:\n    y = (y + x)/2\nreturn y",
+            block("""
+                y = x * 2
+                while (y - x).abs().max().item() > 0.125:
+                    y = (y + x)/2
+                return y"""),
             "y = x * 2\n(y,) = _while_loop(lambda y: (y - x).abs().max() > 0.125, "
             "lambda y: ((y + x)/2,), (y,))\nreturn y",
         ),
@@ -84,7 +161,12 @@ def test_fixed(before, after):
 
 
 def test_unsafe_where_a_counter_is_used_later():
-    body = "n = 0\nwhile x.norm() > 1:\n    x = x / 2\n    n = n + 1\nreturn x * n"
+    body = block("""
+        n = 0
+        while x.norm() > 1:
+            x = x / 2
+            n = n + 1
+        return x * n""")
     outcome = rewritten(_function(body), X * 5)
     assert outcome.applicability == [Applicability.UNSAFE]
     assert outcome.assumes == ["a tensor may take the place of the number `n`"]
@@ -92,7 +174,12 @@ def test_unsafe_where_a_counter_is_used_later():
 
 
 def test_a_new_tensor_may_change_after_the_loop():
-    body = "y = x * 2\nwhile y.norm() > 1:\n    y = y / 2\ny += 1\nreturn y * 3"
+    body = block("""
+        y = x * 2
+        while y.norm() > 1:
+            y = y / 2
+        y += 1
+        return y * 3""")
     outcome = rewritten(_function(body), X * 5)
     assert outcome.rules == ["FG303"], outcome.refusals
     outcome.check((X * 0.1,), (X * 1e5,))

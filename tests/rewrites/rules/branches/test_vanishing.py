@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.rewrites.harness import rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -23,39 +24,70 @@ def _function(body):
     ("before", "after"),
     [
         (
-            "loss = torch.zeros(2)\nn = m.sum().clamp(min=1)\nloss[1] = x.mean()\n"
-            "if m.sum() > 0:\n    gap = torch.where(m, x - 1, 0).abs()\n"
-            "    loss[0] = (gap * gap).sum() / n\nreturn loss",
-            "loss = torch.zeros(2)\nn = m.sum().clamp(min=1)\nloss[1] = x.mean()\n"
-            "gap = torch.where(m, x - 1, 0).abs()\n"
-            "loss[0] = (gap * gap).sum() / n\nreturn loss",
+            block("""
+                loss = torch.zeros(2)
+                n = m.sum().clamp(min=1)
+                loss[1] = x.mean()
+                if m.sum() > 0:
+                    gap = torch.where(m, x - 1, 0).abs()
+                    loss[0] = (gap * gap).sum() / n
+                return loss"""),
+            block("""
+                loss = torch.zeros(2)
+                n = m.sum().clamp(min=1)
+                loss[1] = x.mean()
+                gap = torch.where(m, x - 1, 0).abs()
+                loss[0] = (gap * gap).sum() / n
+                return loss"""),
         ),
         (
-            "total = x.mean()\nif m.any():\n"
-            "    total = total + torch.where(m, torch.where(m, x, 1).log(), 0).sum()\nreturn total",
-            "total = x.mean()\n"
-            "total = total + torch.where(m, torch.where(m, x, 1).log(), 0).sum()\nreturn total",
+            block("""
+                total = x.mean()
+                if m.any():
+                    total = total + torch.where(m, torch.where(m, x, 1).log(), 0).sum()
+                return total"""),
+            block("""
+                total = x.mean()
+                total = total + torch.where(m, torch.where(m, x, 1).log(), 0).sum()
+                return total"""),
         ),
         (
-            "loss = torch.zeros(())\nif m.any():\n"
-            "    loss = 2 * torch.where(m, x, 0).sum() / m.sum().clamp(min=1)\nreturn loss",
-            "loss = torch.zeros(())\n"
-            "loss = 2 * torch.where(m, x, 0).sum() / m.sum().clamp(min=1)\nreturn loss",
+            block("""
+                loss = torch.zeros(())
+                if m.any():
+                    loss = 2 * torch.where(m, x, 0).sum() / m.sum().clamp(min=1)
+                return loss"""),
+            block("""
+                loss = torch.zeros(())
+                loss = 2 * torch.where(m, x, 0).sum() / m.sum().clamp(min=1)
+                return loss"""),
         ),
         (
-            "kept = torch.where(m, x, 0)\nif m.sum() == 0:\n    return kept.sum()\n"
-            "return kept.sum() / (m.sum() * 2)",
-            "kept = torch.where(m, x, 0)\nreturn kept.sum() / (m.sum().clamp(min=1) * 2)",
+            block("""
+                kept = torch.where(m, x, 0)
+                if m.sum() == 0:
+                    return kept.sum()
+                return kept.sum() / (m.sum() * 2)"""),
+            block("""
+                kept = torch.where(m, x, 0)
+                return kept.sum() / (m.sum().clamp(min=1) * 2)"""),
         ),
         (
-            "kept = torch.where(m, x, 0)\nif m.any():\n"
-            "    loss = torch.nn.functional.binary_cross_entropy_with_logits(\n"
-            '        kept, torch.ones_like(kept), weight=m, reduction="sum"\n    ) / m.sum()\n'
-            "else:\n    loss = kept.sum()\nreturn loss",
-            "kept = torch.where(m, x, 0)\n"
-            "loss = torch.nn.functional.binary_cross_entropy_with_logits(\n"
-            '    kept, torch.ones_like(kept), weight=m, reduction="sum"\n'
-            ") / m.sum().clamp(min=1)\nreturn loss",
+            block("""
+                kept = torch.where(m, x, 0)
+                if m.any():
+                    loss = torch.nn.functional.binary_cross_entropy_with_logits(
+                        kept, torch.ones_like(kept), weight=m, reduction="sum"
+                    ) / m.sum()
+                else:
+                    loss = kept.sum()
+                return loss"""),
+            block("""
+                kept = torch.where(m, x, 0)
+                loss = torch.nn.functional.binary_cross_entropy_with_logits(
+                    kept, torch.ones_like(kept), weight=m, reduction="sum"
+                ) / m.sum().clamp(min=1)
+                return loss"""),
         ),
     ],
 )
@@ -68,13 +100,27 @@ def test_what_is_zero_already_is_not_selected(before, after):
 @pytest.mark.parametrize(
     "body",
     [
-        "loss = torch.zeros(2)\nloss[0] = 3\nif m.any():\n"
-        "    loss[0] = torch.where(m, x, 0).sum()\nreturn loss",
-        "loss = torch.zeros(())\nif m.any():\n"
-        "    loss = torch.where(m, x, 0).sum() / (x > 1).sum()\nreturn loss",
-        "loss = torch.zeros(())\nif m.any():\n    loss = torch.where(x < 9, x, 0).sum()\n"
-        "return loss",
-        "loss = torch.ones(())\nif m.any():\n    loss = torch.where(m, x, 0).sum()\nreturn loss",
+        block("""
+            loss = torch.zeros(2)
+            loss[0] = 3
+            if m.any():
+                loss[0] = torch.where(m, x, 0).sum()
+            return loss"""),
+        block("""
+            loss = torch.zeros(())
+            if m.any():
+                loss = torch.where(m, x, 0).sum() / (x > 1).sum()
+            return loss"""),
+        block("""
+            loss = torch.zeros(())
+            if m.any():
+                loss = torch.where(x < 9, x, 0).sum()
+            return loss"""),
+        block("""
+            loss = torch.ones(())
+            if m.any():
+                loss = torch.where(m, x, 0).sum()
+            return loss"""),
     ],
 )
 def test_what_is_not_zero_is_selected(body):
@@ -97,16 +143,43 @@ def test_a_count_that_is_a_divisor_is_at_least_one(count):
 @pytest.mark.parametrize(
     "body",
     [
-        "y = torch.where(m, x, 0)\nm[0] = True\nif m.any():\n    return y.sum()\n"
-        "return x.mean() * 0",
-        "y = torch.zeros(())\nother = y\nother += 1\nif m.any():\n"
-        "    y = torch.where(m, x, 0).sum()\nreturn y",
-        "y = torch.zeros(2)\nfirst = y[0]\nfirst += 1\nif m.any():\n"
-        "    y[0] = torch.where(m, x, 0).sum()\nreturn y",
-        "y = torch.zeros(())\nif m.any():\n    y = torch.where(m, x.log(), 0).sum()\nreturn y",
-        "y = torch.zeros(())\nif m.any():\n    y = torch.where(m, x, 0).sum() / len(x)\nreturn y",
-        "y = torch.where(m, x, 0)\ny[3] = 5\nloss = torch.zeros(())\nif m.any():\n"
-        "    loss = y.sum()\nreturn loss",
+        block("""
+            y = torch.where(m, x, 0)
+            m[0] = True
+            if m.any():
+                return y.sum()
+            return x.mean() * 0"""),
+        block("""
+            y = torch.zeros(())
+            other = y
+            other += 1
+            if m.any():
+                y = torch.where(m, x, 0).sum()
+            return y"""),
+        block("""
+            y = torch.zeros(2)
+            first = y[0]
+            first += 1
+            if m.any():
+                y[0] = torch.where(m, x, 0).sum()
+            return y"""),
+        block("""
+            y = torch.zeros(())
+            if m.any():
+                y = torch.where(m, x.log(), 0).sum()
+            return y"""),
+        block("""
+            y = torch.zeros(())
+            if m.any():
+                y = torch.where(m, x, 0).sum() / len(x)
+            return y"""),
+        block("""
+            y = torch.where(m, x, 0)
+            y[3] = 5
+            loss = torch.zeros(())
+            if m.any():
+                loss = y.sum()
+            return loss"""),
     ],
 )
 def test_what_may_not_be_zero_is_selected(body):
@@ -117,6 +190,11 @@ def test_what_may_not_be_zero_is_selected(body):
 
 
 def test_equality_of_other_shapes_is_a_choice():
-    body = "if (x == m).all():\n    y = x * 2\nelse:\n    y = m * 2\nreturn y.sum()"
+    body = block("""
+        if (x == m).all():
+            y = x * 2
+        else:
+            y = m * 2
+        return y.sum()""")
     outcome = rewritten(_function(body), torch.ones(3), torch.ones(2, 3))
     assert "FG301" not in outcome.rules

@@ -3,13 +3,18 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = (
-    "import torch\nimport torch.distributed as dist\nimport torch.distributed.nn\n"
-    "import torch.distributed._functional_collectives as funcol\n\n\n"
-)
+HEAD = block("""
+    import torch
+    import torch.distributed as dist
+    import torch.distributed.nn
+    import torch.distributed._functional_collectives as funcol
+
+
+""")
 X = torch.randn(4, 2)
 
 

@@ -2,10 +2,16 @@ import pytest
 import torch
 
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import torch\nimport torch.distributed as dist\n\n\n"
+HEAD = block("""
+    import torch
+    import torch.distributed as dist
+
+
+""")
 CALL = "dist.all_reduce(y, async_op=True)"
 X = torch.randn(4)
 

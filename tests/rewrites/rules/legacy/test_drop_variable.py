@@ -4,10 +4,16 @@ import torch
 from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import torch\nfrom torch.autograd import Variable\n\n\n"
+HEAD = block("""
+    import torch
+    from torch.autograd import Variable
+
+
+""")
 CATEGORY = "legacy Variable"
 X = torch.randn(4, requires_grad=True)
 
@@ -22,7 +28,14 @@ def test_left_alone(expression):
 
 
 def test_another_function_of_that_name_is_not_its_business():
-    source = "def Variable(x):\n    return x\n\n\ndef f(x):\n    return Variable(x)\n"
+    source = block("""
+        def Variable(x):
+            return x
+
+
+        def f(x):
+            return Variable(x)
+    """)
     assert offered(source, "Variable(x)\n".strip(), CATEGORY, X)[1:] == ([], [])
 
 

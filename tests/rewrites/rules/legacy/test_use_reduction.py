@@ -2,10 +2,17 @@ import pytest
 import torch
 
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+HEAD = block("""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+
+""")
 CATEGORY = "legacy argument"
 X = torch.randn(4)
 

@@ -5,6 +5,7 @@ from torch.testing import assert_close
 from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -33,38 +34,60 @@ def _source(body):
     ("body", "call", "reason"),
     [
         (
-            "y = x.detach().requires_grad_()\ns = self.net(y)\n"
-            "g = autograd.grad([s.sum(), s.mean()], y)\nreturn g[0]",
+            block("""
+                y = x.detach().requires_grad_()
+                s = self.net(y)
+                g = autograd.grad([s.sum(), s.mean()], y)
+                return g[0]"""),
             "autograd.grad([s.sum(), s.mean()], y)",
             "several inputs or outputs",
         ),
         (
-            "y = x.detach().requires_grad_()\ns = self.net(y)\n"
-            "g = autograd.grad(s.sum(), y, allow_unused=True)\nreturn g[0]",
+            block("""
+                y = x.detach().requires_grad_()
+                s = self.net(y)
+                g = autograd.grad(s.sum(), y, allow_unused=True)
+                return g[0]"""),
             "autograd.grad(s.sum(), y, allow_unused=True)",
             "it takes `allow_unused`",
         ),
         (
-            "y = x.detach().requires_grad_()\nh = y.sin()\ns = self.net(h)\n"
-            "g = autograd.grad(s.sum(), y)[0]\nreturn g + h",
+            block("""
+                y = x.detach().requires_grad_()
+                h = y.sin()
+                s = self.net(h)
+                g = autograd.grad(s.sum(), y)[0]
+                return g + h"""),
             "autograd.grad(s.sum(), y)",
             "`h` is needed, too",
         ),
         (
-            "y = x.detach().requires_grad_()\nself.last = s = self.net(y)\n"
-            "g = autograd.grad(s.sum(), y)[0]\nreturn g",
+            block("""
+                y = x.detach().requires_grad_()
+                self.last = s = self.net(y)
+                g = autograd.grad(s.sum(), y)[0]
+                return g"""),
             "autograd.grad(s.sum(), y)",
             "`self.last` changes on the way",
         ),
         (
-            "y = x.data\ny.requires_grad_(True)\ns = self.net(y)\n"
-            "g, = torch.autograd.grad(s.sum(), [y])\nreturn self.net(x + g.sign()) + s",
+            block("""
+                y = x.data
+                y.requires_grad_(True)
+                s = self.net(y)
+                g, = torch.autograd.grad(s.sum(), [y])
+                return self.net(x + g.sign()) + s"""),
             "torch.autograd.grad(s.sum(), [y])",
             "`s` is needed, too",
         ),
         (
-            "k = 1.0\ny = x.detach().requires_grad_()\ns = self.net(y) * k\nk = 2.0\n"
-            "g = autograd.grad(s.sum(), y)[0]\nreturn g * k",
+            block("""
+                k = 1.0
+                y = x.detach().requires_grad_()
+                s = self.net(y) * k
+                k = 2.0
+                g = autograd.grad(s.sum(), y)[0]
+                return g * k"""),
             "autograd.grad(s.sum(), y)",
             "`k` changes meanwhile",
         ),
@@ -151,8 +174,11 @@ def test_fixed(before, after):
 
 def test_an_input_that_is_used_later_is_unsafe():
     source = _source(
-        "y = x.detach().requires_grad_()\ns = self.net(y).sum()\n"
-        "g = autograd.grad(s, y)[0]\nreturn (y + g.sign()).detach()"
+        block("""
+            y = x.detach().requires_grad_()
+            s = self.net(y).sum()
+            g = autograd.grad(s, y)[0]
+            return (y + g.sign()).detach()""")
     )
     outcome = rewritten(source, X)
     assert outcome.assumes == ["`y` need not ask for a gradient afterwards"]
@@ -161,9 +187,11 @@ def test_an_input_that_is_used_later_is_unsafe():
 
 def test_a_penalty_is_proved_with_the_gradients_of_the_parameters():
     source = _source(
-        "y = Variable(x, requires_grad=True)\ns = self.net(y)\n"
-        "g = autograd.grad(s, y, torch.ones_like(s), create_graph=True)[0]\n"
-        "return (g.norm(2, dim=1) - 1).square().mean()"
+        block("""
+            y = Variable(x, requires_grad=True)
+            s = self.net(y)
+            g = autograd.grad(s, y, torch.ones_like(s), create_graph=True)[0]
+            return (g.norm(2, dim=1) - 1).square().mean()""")
     )
     model = imported(source).Model()
     fixes = fix(model, X, inductor=False)

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from tests.rewrites.harness import offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -18,13 +19,61 @@ def _source(body):
 @pytest.mark.parametrize(
     ("body", "expression", "reason"),
     [
-        ("i = (x > 0).long()\nx[i[i > 0]] = 2", "i[i > 0]", "twice"),
-        ("i = x.sort(0)[1]\nx[i[x > 0]] = x[0]", "i[x > 0]", "twice"),
-        ("v, i = x.sort()\nx[i[v > 0]] = x[0]", "i[v > 0]", "no number"),
-        ("v, i = x.sort()\ni += 1\nx[i[v < 0]] = 2", "i[v < 0]", "twice"),
-        ("v, i = x.sort()\ny = x.long()\ny[i[v > 0]] = 0.5", "i[v > 0]", "another dtype"),
-        ("v, i = x.sort()\nk = i[v > 0]\nx[k] = 2\nx = x + len(k)", "i[v > 0]", ""),
-        ("v, i = x.sort()\nk = i[v > 0]\nv = v + 1\nx[k] = 2", "i[v > 0]", ""),
+        (
+            block("""
+                i = (x > 0).long()
+                x[i[i > 0]] = 2"""),
+            "i[i > 0]",
+            "twice",
+        ),
+        (
+            block("""
+                i = x.sort(0)[1]
+                x[i[x > 0]] = x[0]"""),
+            "i[x > 0]",
+            "twice",
+        ),
+        (
+            block("""
+                v, i = x.sort()
+                x[i[v > 0]] = x[0]"""),
+            "i[v > 0]",
+            "no number",
+        ),
+        (
+            block("""
+                v, i = x.sort()
+                i += 1
+                x[i[v < 0]] = 2"""),
+            "i[v < 0]",
+            "twice",
+        ),
+        (
+            block("""
+                v, i = x.sort()
+                y = x.long()
+                y[i[v > 0]] = 0.5"""),
+            "i[v > 0]",
+            "another dtype",
+        ),
+        (
+            block("""
+                v, i = x.sort()
+                k = i[v > 0]
+                x[k] = 2
+                x = x + len(k)"""),
+            "i[v > 0]",
+            "",
+        ),
+        (
+            block("""
+                v, i = x.sort()
+                k = i[v > 0]
+                v = v + 1
+                x[k] = 2"""),
+            "i[v > 0]",
+            "",
+        ),
     ],
 )
 def test_left_alone(body, expression, reason):
@@ -35,17 +84,25 @@ def test_left_alone(body, expression, reason):
 
 PAIRS = [
     (
-        "v, i = x.sort(descending=True)\nx[i[v > 0.5]] = float('-inf')",
+        block("""
+            v, i = x.sort(descending=True)
+            x[i[v > 0.5]] = float('-inf')"""),
         "v, i = x.sort(descending=True)\n"
         f"x.masked_fill_({SCATTERED.format(x='x', i='i', m='v > 0.5')}, float('-inf'))",
     ),
     (
-        "i = x.argsort()\nm = x[i] > 0\nx[i[m]] = 2",
+        block("""
+            i = x.argsort()
+            m = x[i] > 0
+            x[i[m]] = 2"""),
         "i = x.argsort()\nm = x[i] > 0\n"
         f"x.masked_fill_({SCATTERED.format(x='x', i='i', m='m')}, 2)",
     ),
     (
-        "v, i = torch.topk(x, 2)\nk = i[v > 0.8]\nx[k] = 0.0",
+        block("""
+            v, i = torch.topk(x, 2)
+            k = i[v > 0.8]
+            x[k] = 0.0"""),
         "v, i = torch.topk(x, 2)\n"
         f"x.masked_fill_({SCATTERED.format(x='x', i='i', m='v > 0.8')}, 0.0)",
     ),
@@ -62,10 +119,12 @@ def test_fixed():
 
 
 def test_rows_of_a_batch():
-    body = (
-        "v, i = x.sort(dim=-1)\nfor n in range(len(x)):\n    x[n, i[n][v[n] > 0]] = 0.0\n"
-        "for n in range(len(x)):\n    x[n][i[n][v[n] < -1]] = 3"
-    )
+    body = block("""
+        v, i = x.sort(dim=-1)
+        for n in range(len(x)):
+            x[n, i[n][v[n] > 0]] = 0.0
+        for n in range(len(x)):
+            x[n][i[n][v[n] < -1]] = 3""")
     outcome = rewritten(_source(body), torch.randn(2, 4))
     assert "x[n].masked_fill_(torch.zeros_like(x[n], dtype=torch.bool)" in outcome.source
     assert {*outcome.rules} == {"FG412"}

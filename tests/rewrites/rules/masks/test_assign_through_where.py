@@ -4,6 +4,7 @@ from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -24,11 +25,46 @@ def _function(body):
 @pytest.mark.parametrize(
     ("body", "read", "reason"),
     [
-        ("x = x + 1\nx[m] = y[~m][: m.sum()]\nreturn x", "y[~m]", "needs the selected elements"),
-        ("x = x + 1\nx[m] = torch.rand_like(y[m])\nreturn x", "y[m]", "torch.rand_like(y[m])"),
-        ("x = x + 1\nx[y > 0] = y[m][: 3]\nreturn x", "y[m]", "needs the selected elements"),
-        ("x = x + 1\nx[~m] = y[m]\nreturn x", "y[m]", "`x[~m]` is selected by another mask"),
-        ("x = x + 1\nx[m] = y[m].sort().values\nreturn x", "y[m]", "needs the selected elements"),
+        (
+            block("""
+                x = x + 1
+                x[m] = y[~m][: m.sum()]
+                return x"""),
+            "y[~m]",
+            "needs the selected elements",
+        ),
+        (
+            block("""
+                x = x + 1
+                x[m] = torch.rand_like(y[m])
+                return x"""),
+            "y[m]",
+            "torch.rand_like(y[m])",
+        ),
+        (
+            block("""
+                x = x + 1
+                x[y > 0] = y[m][: 3]
+                return x"""),
+            "y[m]",
+            "needs the selected elements",
+        ),
+        (
+            block("""
+                x = x + 1
+                x[~m] = y[m]
+                return x"""),
+            "y[m]",
+            "`x[~m]` is selected by another mask",
+        ),
+        (
+            block("""
+                x = x + 1
+                x[m] = y[m].sort().values
+                return x"""),
+            "y[m]",
+            "needs the selected elements",
+        ),
     ],
 )
 def test_left_alone(body, read, reason):
@@ -40,68 +76,146 @@ def test_left_alone(body, read, reason):
 FIXED = [
     (
         MASK,
-        "x = x * 1\nx[x > .5] = pow(x[x > .5], .1) * 2  # gamma\nreturn x",
-        "x = x * 1\nmask = x > .5\n"
-        "x = torch.where(mask, torch.pow(torch.where(mask, x, 1), .1) * 2, x)  # gamma\n"
-        "return x",
+        block("""
+            x = x * 1
+            x[x > .5] = pow(x[x > .5], .1) * 2  # gamma
+            return x"""),
+        block("""
+            x = x * 1
+            mask = x > .5
+            x = torch.where(mask, torch.pow(torch.where(mask, x, 1), .1) * 2, x)  # gamma
+            return x"""),
     ),
     (
         ROWS,
-        "z = x.clone()\nz[m]  =  y[m] * 2\nreturn z",
-        "z = torch.where(m[..., None], y * 2, x)\nreturn z",
+        block("""
+            z = x.clone()
+            z[m]  =  y[m] * 2
+            return z"""),
+        block("""
+            z = torch.where(m[..., None], y * 2, x)
+            return z"""),
     ),
     (
         MASK,
-        "z = torch.zeros_like(x)\nz[m] = (x[m] - y[m]) * (x[m] + 1)\nreturn z",
-        "z = torch.where(m, torch.where(m, x - y, 0) * torch.where(m, x + 1, 0), 0)\nreturn z",
+        block("""
+            z = torch.zeros_like(x)
+            z[m] = (x[m] - y[m]) * (x[m] + 1)
+            return z"""),
+        block("""
+            z = torch.where(m, torch.where(m, x - y, 0) * torch.where(m, x + 1, 0), 0)
+            return z"""),
     ),
     (
         MASK,
-        "z = x + y\nz[m] += 1\nreturn z",
-        "z = x + y\nz = torch.where(m, z + 1, z)\nreturn z",
+        block("""
+            z = x + y
+            z[m] += 1
+            return z"""),
+        block("""
+            z = x + y
+            z = torch.where(m, z + 1, z)
+            return z"""),
     ),
     (
         MASK,
-        "z = x + y\nz[m] *= y[m]\nreturn z",
-        "z = x + y\nz *= torch.where(m, y, 1)\nreturn z",
+        block("""
+            z = x + y
+            z[m] *= y[m]
+            return z"""),
+        block("""
+            z = x + y
+            z *= torch.where(m, y, 1)
+            return z"""),
     ),
     (
         ROWS,
-        "z = x + y\nz[m, 0] = y[m, 1].exp()\nreturn z",
-        "z = x + y\nz[:, 0] = torch.where(m, torch.where(m, y[:, 1], 0).exp(), z[:, 0])\nreturn z",
+        block("""
+            z = x + y
+            z[m, 0] = y[m, 1].exp()
+            return z"""),
+        block("""
+            z = x + y
+            z[:, 0] = torch.where(m, torch.where(m, y[:, 1], 0).exp(), z[:, 0])
+            return z"""),
     ),
     (
         MASK,
-        "low = x[m] / 12.92\nhigh = torch.add(y[~m].abs(), 0.055).mul_(2).pow_(2.4)\n"
-        "z = torch.empty_like(x)\nz[m] = low\nz[~m] = high\nreturn z",
-        "low = x / 12.92\n"
-        "high = torch.where(~m, torch.add(y.abs(), 0.055), 0).mul_(2).pow_(2.4)\n"
-        "z = torch.where(m, low, high)\nreturn z",
+        block("""
+            low = x[m] / 12.92
+            high = torch.add(y[~m].abs(), 0.055).mul_(2).pow_(2.4)
+            z = torch.empty_like(x)
+            z[m] = low
+            z[~m] = high
+            return z"""),
+        block("""
+            low = x / 12.92
+            high = torch.where(~m, torch.add(y.abs(), 0.055), 0).mul_(2).pow_(2.4)
+            z = torch.where(m, low, high)
+            return z"""),
     ),
     (
         MASK,
-        "n = ~m\nz = torch.zeros_like(y)\nz[n] = x[n]\nz[m] = y[m].exp()\nreturn z",
-        "z = torch.where(m, torch.where(m, y, 0).exp(), x)\nreturn z",
+        block("""
+            n = ~m
+            z = torch.zeros_like(y)
+            z[n] = x[n]
+            z[m] = y[m].exp()
+            return z"""),
+        block("""
+            z = torch.where(m, torch.where(m, y, 0).exp(), x)
+            return z"""),
     ),
     (
         MASK,
-        "n = ~m\nn[0] = True\nz = torch.zeros_like(x)\nz[n] = x[n]\nz[m] = y[m]\nreturn z",
-        "n = ~m\nn[0] = True\nz = torch.where(n, x, 0)\nz = torch.where(m, y, z)\nreturn z",
+        block("""
+            n = ~m
+            n[0] = True
+            z = torch.zeros_like(x)
+            z[n] = x[n]
+            z[m] = y[m]
+            return z"""),
+        block("""
+            n = ~m
+            n[0] = True
+            z = torch.where(n, x, 0)
+            z = torch.where(m, y, z)
+            return z"""),
     ),
     (
         MASK,
-        "z = torch.zeros_like(x)\nw = z.sum()\nz[m] = x[m]\nreturn z + w",
-        "z = torch.zeros_like(x)\nw = z.sum()\nz = torch.where(m, x, z)\nreturn z + w",
+        block("""
+            z = torch.zeros_like(x)
+            w = z.sum()
+            z[m] = x[m]
+            return z + w"""),
+        block("""
+            z = torch.zeros_like(x)
+            w = z.sum()
+            z = torch.where(m, x, z)
+            return z + w"""),
     ),
     (
         MASK,
-        "z = torch.zeros(6, 4)\nz[m] = x[m]\nreturn z",
-        "z = torch.zeros(6, 4)\nz = torch.where(m, x, z)\nreturn z",
+        block("""
+            z = torch.zeros(6, 4)
+            z[m] = x[m]
+            return z"""),
+        block("""
+            z = torch.zeros(6, 4)
+            z = torch.where(m, x, z)
+            return z"""),
     ),
     (
         MASK,
-        "z, w = torch.zeros_like(x), x * 2\nz[~m] = x[~m]\nreturn z + w",
-        "z, w = torch.zeros_like(x), x * 2\nz = torch.where(~m, x, z)\nreturn z + w",
+        block("""
+            z, w = torch.zeros_like(x), x * 2
+            z[~m] = x[~m]
+            return z + w"""),
+        block("""
+            z, w = torch.zeros_like(x), x * 2
+            z = torch.where(~m, x, z)
+            return z + w"""),
     ),
 ]
 
@@ -119,22 +233,52 @@ def test_fixed():
     ("body", "after"),
     [
         (
-            "z = x.clone()\nz[z < 0] += 2\nz[0] = 1\nreturn z",
-            "z = torch.where(x < 0, x + 2, x)\nz[0] = 1\nreturn z",
+            block("""
+                z = x.clone()
+                z[z < 0] += 2
+                z[0] = 1
+                return z"""),
+            block("""
+                z = torch.where(x < 0, x + 2, x)
+                z[0] = 1
+                return z"""),
         ),
         (
-            "z = x.clone()\nbest, _ = y.max(-1)\nbest[m] *= 0.5\n"
-            "z[m] = z[m].relu()\nreturn z, best",
-            "best, _ = y.max(-1)\nbest = torch.where(m, best * 0.5, best)\n"
-            "z = torch.where(m[..., None], x.relu(), x)\nreturn z, best",
+            block("""
+                z = x.clone()
+                best, _ = y.max(-1)
+                best[m] *= 0.5
+                z[m] = z[m].relu()
+                return z, best"""),
+            block("""
+                best, _ = y.max(-1)
+                best = torch.where(m, best * 0.5, best)
+                z = torch.where(m[..., None], x.relu(), x)
+                return z, best"""),
         ),
         (
-            "z = x.clone()\nx = x * 2\nz[m] = z[m].relu()\nreturn z + x",
-            "z = x.clone()\nx = x * 2\nz = torch.where(m[..., None], z.relu(), z)\nreturn z + x",
+            block("""
+                z = x.clone()
+                x = x * 2
+                z[m] = z[m].relu()
+                return z + x"""),
+            block("""
+                z = x.clone()
+                x = x * 2
+                z = torch.where(m[..., None], z.relu(), z)
+                return z + x"""),
         ),
         (
-            "z = x.clone()\nw = z * 2\nz[m] = z[m].relu()\nreturn z + w",
-            "z = x.clone()\nw = z * 2\nz = torch.where(m[..., None], z.relu(), z)\nreturn z + w",
+            block("""
+                z = x.clone()
+                w = z * 2
+                z[m] = z[m].relu()
+                return z + w"""),
+            block("""
+                z = x.clone()
+                w = z * 2
+                z = torch.where(m[..., None], z.relu(), z)
+                return z + w"""),
         ),
     ],
 )
@@ -145,13 +289,21 @@ def test_a_clone_that_nobody_else_reads_goes(body, after):
 
 
 def test_a_clone_that_protects_its_tensor_stays():
-    body = "z = x.clone()\nx[0] = 1\nz[m] = y[m]\nreturn z"
+    body = block("""
+        z = x.clone()
+        x[0] = 1
+        z[m] = y[m]
+        return z""")
     text, _, _ = offered(_function(body), "y[m]", CATEGORY, X.detach(), Y, ROWS)
     assert "    z = x.clone()\n    x[0] = 1\n    z = torch.where(m[..., None], y, z)\n" in text
 
 
 def test_more_dimensions_and_values_that_are_not_finite():
-    body = "z = x.clone()\nz[m] = torch.clamp(z[m], 0, 1)\nz = z + y\nreturn z"
+    body = block("""
+        z = x.clone()
+        z[m] = torch.clamp(z[m], 0, 1)
+        z = z + y
+        return z""")
     outcome = rewritten(_function(body), X, Y, ROWS)
     assert "torch.where(m[..., None], torch.clamp(x, 0, 1), x)" in outcome.source
     batch = torch.stack((X, Y)).detach()
@@ -185,7 +337,10 @@ def changes(x):
     ],
 )
 def test_a_function_of_the_project_that_takes_each_element_by_itself(mask, after):
-    body = "z = y.clone()\nz[m] = bend(x[m])\nreturn z"
+    body = block("""
+        z = y.clone()
+        z[m] = bend(x[m])
+        return z""")
     outcome = rewritten(_function(body).replace("def f", f"{BENDS}def f"), X, Y, mask)
     assert outcome.source == _function(f"{after}\nreturn z").replace("def f", f"{BENDS}def f")
     assert outcome.applicability == [Applicability.SAFE]
@@ -203,7 +358,12 @@ def flip(x, limit=0.5):
 
 @pytest.mark.parametrize("mask", [MASK, ROWS])
 def test_a_function_of_the_project_whose_gradients_are_finite(mask):
-    source = _function("z = y.clone()\nz[m] = flip(x[m], 0.25)\nreturn z")
+    source = _function(
+        block("""
+            z = y.clone()
+            z[m] = flip(x[m], 0.25)
+            return z""")
+    )
     outcome = rewritten(source.replace("def f", f"{FLIPS}def f"), X, Y, mask)
     shown = "m" if mask is MASK else "m[..., None]"
     after = _function(f"z = torch.where({shown}, flip(x, 0.25), y)\nreturn z")
@@ -214,16 +374,28 @@ def test_a_function_of_the_project_whose_gradients_are_finite(mask):
 
 
 def test_a_choice_of_what_is_selected_needs_no_padding():
-    body = "z = x + y\nz[m] = torch.where(y[m] > 0, y[m], -x[m])\nreturn z"
-    after = "z = x + y\nz = torch.where(m, torch.where(y > 0, y, -x), z)\nreturn z"
+    body = block("""
+        z = x + y
+        z[m] = torch.where(y[m] > 0, y[m], -x[m])
+        return z""")
+    after = block("""
+        z = x + y
+        z = torch.where(m, torch.where(y > 0, y, -x), z)
+        return z""")
     outcome = rewritten(_function(body), X, Y, MASK)
     assert outcome.source == _function(after)
     outcome.check((Y, X, ~MASK))
 
 
 def test_a_mask_of_a_filled_tensor_gets_a_name():
-    body = "z = torch.zeros_like(x)\nz[y > 0] = x[y > 0].exp()\nreturn z"
-    after = "mask = y > 0\nz = torch.where(mask, torch.where(mask, x, 0).exp(), 0)\nreturn z"
+    body = block("""
+        z = torch.zeros_like(x)
+        z[y > 0] = x[y > 0].exp()
+        return z""")
+    after = block("""
+        mask = y > 0
+        z = torch.where(mask, torch.where(mask, x, 0).exp(), 0)
+        return z""")
     outcome = rewritten(_function(body), X, Y, MASK)
     assert outcome.source == _function(after)
     outcome.check((Y, X, MASK))
@@ -233,28 +405,64 @@ def test_a_mask_of_a_filled_tensor_gets_a_name():
     ("before", "after"),
     [
         (
-            "m = torch.rand(len(x)) < 0.5\ny = x + 1\ny[m] = x[m] * 2\nreturn y",
-            "m = (torch.rand(len(x)) < 0.5).to(x.device)\n"
-            "y = x + 1\ny = torch.where(m[..., None], x * 2, y)\nreturn y",
+            block("""
+                m = torch.rand(len(x)) < 0.5
+                y = x + 1
+                y[m] = x[m] * 2
+                return y"""),
+            block("""
+                m = (torch.rand(len(x)) < 0.5).to(x.device)
+                y = x + 1
+                y = torch.where(m[..., None], x * 2, y)
+                return y"""),
         ),
         (
-            "m = torch.rand(len(x)) < 0.5\ny = x + 1\ny[m] += x[m]\nreturn y, m",
-            "m = torch.rand(len(x)) < 0.5\ny = x + 1\n"
-            "y += torch.where(m.to(x.device)[..., None], x, 0)\nreturn y, m",
+            block("""
+                m = torch.rand(len(x)) < 0.5
+                y = x + 1
+                y[m] += x[m]
+                return y, m"""),
+            block("""
+                m = torch.rand(len(x)) < 0.5
+                y = x + 1
+                y += torch.where(m.to(x.device)[..., None], x, 0)
+                return y, m"""),
         ),
         (
-            "m = torch.rand(len(x), device=x.device) < 0.5\ny = x + 1\ny[m] += x[m]\nreturn y",
-            "m = torch.rand(len(x), device=x.device) < 0.5\ny = x + 1\n"
-            "y += torch.where(m[..., None], x, 0)\nreturn y",
+            block("""
+                m = torch.rand(len(x), device=x.device) < 0.5
+                y = x + 1
+                y[m] += x[m]
+                return y"""),
+            block("""
+                m = torch.rand(len(x), device=x.device) < 0.5
+                y = x + 1
+                y += torch.where(m[..., None], x, 0)
+                return y"""),
         ),
         (
-            "m = torch.rand_like(x) < 0.5\ny = x + 1\ny[m] += x[m]\nreturn y",
-            "m = torch.rand_like(x) < 0.5\ny = x + 1\ny += torch.where(m, x, 0)\nreturn y",
+            block("""
+                m = torch.rand_like(x) < 0.5
+                y = x + 1
+                y[m] += x[m]
+                return y"""),
+            block("""
+                m = torch.rand_like(x) < 0.5
+                y = x + 1
+                y += torch.where(m, x, 0)
+                return y"""),
         ),
         (
-            "m = torch.arange(len(x)) < x[:, 0]\ny = x + 1\ny[m] += x[m]\nreturn y",
-            "m = torch.arange(len(x)) < x[:, 0]\ny = x + 1\n"
-            "y += torch.where(m[..., None], x, 0)\nreturn y",
+            block("""
+                m = torch.arange(len(x)) < x[:, 0]
+                y = x + 1
+                y[m] += x[m]
+                return y"""),
+            block("""
+                m = torch.arange(len(x)) < x[:, 0]
+                y = x + 1
+                y += torch.where(m[..., None], x, 0)
+                return y"""),
         ),
     ],
 )
@@ -294,12 +502,35 @@ def test_a_table_that_is_read_at_what_is_selected(offset):
 @pytest.mark.parametrize(
     "before",
     [
-        "y[m] = x[m]\nreturn y",
-        "z = y.view(-1)\nz[m.view(-1)] = x.view(-1)[m.view(-1)]\nreturn y",
-        "z = y * 1\nw = z[0]\nz[m] = x[m]\nreturn w, z",
-        "z = y * 1\nw = [z]\nfor _ in range(2):\n    z[m] = x[m]\nreturn w[0]",
-        "z = y * 1\nfor _ in range(2):\n    z[m] = x[m] * 2\n    w = z\nreturn w",
-        "z = y * 1\nw = z.view(-1)\nz[m] += x[m]\nreturn w",
+        block("""
+            y[m] = x[m]
+            return y"""),
+        block("""
+            z = y.view(-1)
+            z[m.view(-1)] = x.view(-1)[m.view(-1)]
+            return y"""),
+        block("""
+            z = y * 1
+            w = z[0]
+            z[m] = x[m]
+            return w, z"""),
+        block("""
+            z = y * 1
+            w = [z]
+            for _ in range(2):
+                z[m] = x[m]
+            return w[0]"""),
+        block("""
+            z = y * 1
+            for _ in range(2):
+                z[m] = x[m] * 2
+                w = z
+            return w"""),
+        block("""
+            z = y * 1
+            w = z.view(-1)
+            z[m] += x[m]
+            return w"""),
     ],
 )
 def test_who_else_holds_the_tensor_sees_the_change(before):
@@ -382,14 +613,24 @@ def test_a_layer_of_rows_that_a_condition_selects():
 
 
 def test_no_gradient_comes_from_what_is_not_selected():
-    source = _function("z = x * 1\nz[x > 0] = z[x > 0].sqrt()\nreturn z")
+    source = _function(
+        block("""
+            z = x * 1
+            z[x > 0] = z[x > 0].sqrt()
+            return z""")
+    )
     x = torch.tensor([[0.0, 4.0, -1.0]], requires_grad=True)
     outcome = rewritten(source, x, Y, MASK)
     outcome.check(exact=True)
 
 
 def test_unsafe_where_nothing_is_known():
-    source = _function("x = x * 1\nx[m] = y[m] + 1\nreturn x")
+    source = _function(
+        block("""
+            x = x * 1
+            x[m] = y[m] + 1
+            return x""")
+    )
     text, (rewrite,), _ = offered(source, "y[m]", CATEGORY)
     assert "x = torch.where(m, y + 1, x)" in text
     assert rewrite.applicability is Applicability.UNSAFE

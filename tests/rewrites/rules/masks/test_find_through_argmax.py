@@ -3,6 +3,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -19,16 +20,45 @@ def _function(body):
 @pytest.mark.parametrize(
     ("body", "x", "reason"),
     [
-        ("i = (x > 0).nonzero()\nreturn i[0, 0] + i.sum()", ROW, "needs all indices"),
-        ("i = (x > 0).nonzero()\nk = len(x) - 4\nreturn i[k, 0]", ROW, "needs all indices"),
-        ("i = (x > 0).nonzero()\nreturn i[0, 0]", X, "one dimension"),
         (
-            "i = (x > 0).nonzero()\nif len(i) > 0:\n    x = x + i[0, 0]\nreturn x",
+            block("""
+                i = (x > 0).nonzero()
+                return i[0, 0] + i.sum()"""),
+            ROW,
+            "needs all indices",
+        ),
+        (
+            block("""
+                i = (x > 0).nonzero()
+                k = len(x) - 4
+                return i[k, 0]"""),
+            ROW,
+            "needs all indices",
+        ),
+        (
+            block("""
+                i = (x > 0).nonzero()
+                return i[0, 0]"""),
+            X,
+            "one dimension",
+        ),
+        (
+            block("""
+                i = (x > 0).nonzero()
+                if len(i) > 0:
+                    x = x + i[0, 0]
+                return x"""),
             ROW,
             "no `if` with an `else`",
         ),
         (
-            "i = (x > 0).nonzero()\nif len(i) > 0:\n    x = i[0, 0]\nelse:\n    return x\nreturn x",
+            block("""
+                i = (x > 0).nonzero()
+                if len(i) > 0:
+                    x = i[0, 0]
+                else:
+                    return x
+                return x"""),
             ROW,
             "do different things",
         ),
@@ -45,26 +75,45 @@ def test_left_alone(body, x, reason):
     [
         (
             X,
-            "out = torch.zeros(len(x), dtype=torch.long)\nfor i in range(len(x)):\n"
-            "    idx = torch.where(x[i] > 0.5)[0]  # hits\n"
-            "    out[i] = idx[-1] if len(idx) else -1\nreturn out",
+            block("""
+                out = torch.zeros(len(x), dtype=torch.long)
+                for i in range(len(x)):
+                    idx = torch.where(x[i] > 0.5)[0]  # hits
+                    out[i] = idx[-1] if len(idx) else -1
+                return out"""),
             "out = torch.zeros(len(x), dtype=torch.long)\nfor i in range(len(x)):\n"
             "    idx = x[i] > 0.5  # hits\n    out[i] = torch.where(idx.any(), "
             "idx.shape[-1] - 1 - idx.flip(-1).int().argmax(), -1)\nreturn out",
         ),
         (
             ROW,
-            "i = (x == 3).nonzero()\n\n# where it ends\nif i.numel() == 0:\n"
-            "    end = x.sum() * 0 + 9\nelse:\n    end = i[0, 0] + 1\nreturn x + end",
-            "i = x == 3\n\n# where it ends\n"
-            "end = torch.where(i.any(), i.int().argmax() + 1, x.sum() * 0 + 9)\nreturn x + end",
+            block("""
+                i = (x == 3).nonzero()
+
+                # where it ends
+                if i.numel() == 0:
+                    end = x.sum() * 0 + 9
+                else:
+                    end = i[0, 0] + 1
+                return x + end"""),
+            block("""
+                i = x == 3
+
+                # where it ends
+                end = torch.where(i.any(), i.int().argmax() + 1, x.sum() * 0 + 9)
+                return x + end"""),
         ),
         (
             X,
-            "for row in x:\n    i = row.gt(2).nonzero()\n    if len(i) > 0: return i[0, 0]\n"
-            "    else: return row.sum().long()",
-            "for row in x:\n    i = row.gt(2)\n"
-            "    return torch.where(i.any(), i.int().argmax(), row.sum().long())",
+            block("""
+                for row in x:
+                    i = row.gt(2).nonzero()
+                    if len(i) > 0: return i[0, 0]
+                    else: return row.sum().long()"""),
+            block("""
+                for row in x:
+                    i = row.gt(2)
+                    return torch.where(i.any(), i.int().argmax(), row.sum().long())"""),
         ),
     ],
 )
@@ -126,9 +175,20 @@ def test_a_search_that_may_not_run_gets_no_assertion():
 @pytest.mark.parametrize(
     "body",
     [
-        "if x.sum() > 9:\n    return x\nreturn x * (x == 3).nonzero()[0, 0]",
-        "if x.sum() > 3:\n    x = x * (x == 3).nonzero()[0, 0]\nreturn x",
-        "try:\n    y = (x == 3).nonzero()[0, 0]\nexcept IndexError:\n    y = 0\nreturn x + y",
+        block("""
+            if x.sum() > 9:
+                return x
+            return x * (x == 3).nonzero()[0, 0]"""),
+        block("""
+            if x.sum() > 3:
+                x = x * (x == 3).nonzero()[0, 0]
+            return x"""),
+        block("""
+            try:
+                y = (x == 3).nonzero()[0, 0]
+            except IndexError:
+                y = 0
+            return x + y"""),
     ],
 )
 def test_no_assertion_where_data_decide_or_the_error_is_handled(body):
@@ -137,14 +197,20 @@ def test_no_assertion_where_data_decide_or_the_error_is_handled(body):
 
 
 def test_an_assertion_under_a_condition_that_is_known():
-    body = "if len(x) > 3:\n    x = x * (x == 3).nonzero()[0, 0]\nreturn x"
+    body = block("""
+        if len(x) > 3:
+            x = x * (x == 3).nonzero()[0, 0]
+        return x""")
     outcome = rewritten(_function(body), ROW)
     assert "    assert hits.any(), " in outcome.source
     outcome.check((ROW[:3],))
 
 
 def test_the_second_of_several_as_schedulers_search_for_it():
-    body = "i = (x == 3).nonzero()\nk = 1 if len(i) > 1 else 0\nreturn x + i[k] - i[1, 0] * k"
+    body = block("""
+        i = (x == 3).nonzero()
+        k = 1 if len(i) > 1 else 0
+        return x + i[k] - i[1, 0] * k""")
     outcome = rewritten(_function(body), ROW)
     assert outcome.source == _function(
         "i = x == 3\nk = torch.where(i.sum() > 1, 1, 0)\n"
@@ -170,12 +236,28 @@ def _assertions_of(body):
 @pytest.mark.parametrize(
     "body",
     [
-        "if not x.sum():\n    return x * 0\ni = torch.nonzero(x).view(-1)\nreturn x / (i[0] + 1)",
-        "for n in range(2):\n    if (x != 0).sum() == 0:\n        break\n"
-        "    return x + x.nonzero()[0, 0]\nreturn x",
-        "if x.sum() > 0 and len(x) > 1:\n    x = x * (x != 0).nonzero()[0, 0]\nreturn x",
-        "some = (x != 0).any().item()\nif not some:\n    y = x + 1\n"
-        "else:\n    y = x * x.nonzero().min()\nreturn y",
+        block("""
+            if not x.sum():
+                return x * 0
+            i = torch.nonzero(x).view(-1)
+            return x / (i[0] + 1)"""),
+        block("""
+            for n in range(2):
+                if (x != 0).sum() == 0:
+                    break
+                return x + x.nonzero()[0, 0]
+            return x"""),
+        block("""
+            if x.sum() > 0 and len(x) > 1:
+                x = x * (x != 0).nonzero()[0, 0]
+            return x"""),
+        block("""
+            some = (x != 0).any().item()
+            if not some:
+                y = x + 1
+            else:
+                y = x * x.nonzero().min()
+            return y"""),
         "return x * (x == 3).nonzero()[0, 0] if bool((x == 3).any()) else x",
     ],
 )
@@ -186,7 +268,10 @@ def test_nothing_is_assumed_where_a_condition_implies_a_match(body):
         torch.testing.assert_close(imported(text).f(x), imported(_function(body)).f(x))
 
 
-WHERE = "i = torch.nonzero(x).view(-1)\ny = 1.0 / (i[0] + 1)\nreturn torch.where({}, y * 2, 0.0)"
+WHERE = block("""
+    i = torch.nonzero(x).view(-1)
+    y = 1.0 / (i[0] + 1)
+    return torch.where({}, y * 2, 0.0)""")
 
 
 @pytest.mark.parametrize("test", ["x.sum() > 0", "~(x.sum() == 0) & (x.max() < 9)", "x.bool()"])
@@ -209,11 +294,28 @@ def test_a_selection_that_implies_no_match_gets_no_assertion(test):
 @pytest.mark.parametrize(
     "body",
     [
-        "if x.max() > 9:\n    return x\nreturn x * x.nonzero()[0, 0]",
-        "if not x.sum():\n    return x\nx = x - 1\nreturn x * x.nonzero()[0, 0]",
-        "if not x.sum():\n    return x\nx -= 1\nreturn x * x.nonzero()[0, 0]",
-        "if x.sum():\n    return x * (x == 3).nonzero()[0, 0]\nreturn x",
-        "if x.any():\n    return x * x.nonzero()[1, 0]\nreturn x",
+        block("""
+            if x.max() > 9:
+                return x
+            return x * x.nonzero()[0, 0]"""),
+        block("""
+            if not x.sum():
+                return x
+            x = x - 1
+            return x * x.nonzero()[0, 0]"""),
+        block("""
+            if not x.sum():
+                return x
+            x -= 1
+            return x * x.nonzero()[0, 0]"""),
+        block("""
+            if x.sum():
+                return x * (x == 3).nonzero()[0, 0]
+            return x"""),
+        block("""
+            if x.any():
+                return x * x.nonzero()[1, 0]
+            return x"""),
     ],
 )
 def test_a_match_is_assumed_where_a_condition_does_not_imply_it(body):
@@ -221,7 +323,15 @@ def test_a_match_is_assumed_where_a_condition_does_not_imply_it(body):
 
 
 @pytest.mark.parametrize(
-    "between", ["", "place = i[0] + 1\n", "place = i[0] + 1\nplace = place * 1\n"]
+    "between",
+    [
+        "",
+        "place = i[0] + 1\n",
+        block("""
+            place = i[0] + 1
+            place = place * 1
+        """),
+    ],
 )
 def test_an_early_return_without_a_match_still_returns(between):
     last = "1.0 / place" if between else "1.0 / (i[0] + 1)"

@@ -7,6 +7,7 @@ from fullgraph.rewrites.fix import places_to_observe, propose
 from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -101,11 +102,19 @@ def f(x, parts):
             "    return x.repeat_interleave(n, dim=0, output_size=sum(n_list))",
         ),
         (
-            "return torch.repeat_interleave(\n        x,  # the rows\n"
-            "        torch.tensor(counts),\n        dim=0,\n    )",
-            "return torch.repeat_interleave(\n        x,  # the rows\n"
-            "        torch.tensor(counts),\n        dim=0,\n"
-            "        output_size=sum(counts),\n    )",
+            block("""
+                return torch.repeat_interleave(
+                        x,  # the rows
+                        torch.tensor(counts),
+                        dim=0,
+                    )"""),
+            block("""
+                return torch.repeat_interleave(
+                        x,  # the rows
+                        torch.tensor(counts),
+                        dim=0,
+                        output_size=sum(counts),
+                    )"""),
         ),
         (
             "counts = torch.tensor(counts)\n    return x.repeat_interleave(repeats=counts, dim=0)",

@@ -3,10 +3,16 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import torch\nimport torch.nn.functional as F\n\n\n"
+HEAD = block("""
+    import torch
+    import torch.nn.functional as F
+
+
+""")
 torch.manual_seed(0)
 X = torch.randn(6, 4, requires_grad=True)
 MASK = torch.rand(6, 4) > 0.4
@@ -20,19 +26,61 @@ def _function(body):
 @pytest.mark.parametrize(
     ("body", "call", "reason"),
     [
-        ("i, j = torch.where(m)\nreturn x[i].sum() + j.sum()", "torch.where(m)", "needed"),
-        ("i, j = torch.where(m)\nreturn x.T[j, i].sum()", "torch.where(m)", "other elements"),
-        ("i = m.nonzero()\nreturn x[i].sum()", "m.nonzero()", "other elements"),
-        ("i = m.nonzero(as_tuple=True)\nreturn x[i]", "m.nonzero(as_tuple=True)", "is returned"),
         (
-            "i = m[0].nonzero()[:, 0]\nreturn x[:, i].sum() * i.numel() + i[-1]",
+            block("""
+                i, j = torch.where(m)
+                return x[i].sum() + j.sum()"""),
+            "torch.where(m)",
+            "needed",
+        ),
+        (
+            block("""
+                i, j = torch.where(m)
+                return x.T[j, i].sum()"""),
+            "torch.where(m)",
+            "other elements",
+        ),
+        (
+            block("""
+                i = m.nonzero()
+                return x[i].sum()"""),
+            "m.nonzero()",
+            "other elements",
+        ),
+        (
+            block("""
+                i = m.nonzero(as_tuple=True)
+                return x[i]"""),
+            "m.nonzero(as_tuple=True)",
+            "is returned",
+        ),
+        (
+            block("""
+                i = m[0].nonzero()[:, 0]
+                return x[:, i].sum() * i.numel() + i[-1]"""),
             "m[0].nonzero()",
             "",
         ),
-        ("i = m[0].nonzero()[:, 0]\nreturn x.index_fill(1, i, 0.0)", "m[0].nonzero()", "needed"),
-        ("i = m[0].nonzero()[:, 0]\nreturn x.index_copy(0, i, x)", "m[0].nonzero()", "needed"),
         (
-            "k = m[:, 0]\ni = k.nonzero()[:, 0]\nk[0] = True\nreturn x.index_fill(0, i, 0.0)",
+            block("""
+                i = m[0].nonzero()[:, 0]
+                return x.index_fill(1, i, 0.0)"""),
+            "m[0].nonzero()",
+            "needed",
+        ),
+        (
+            block("""
+                i = m[0].nonzero()[:, 0]
+                return x.index_copy(0, i, x)"""),
+            "m[0].nonzero()",
+            "needed",
+        ),
+        (
+            block("""
+                k = m[:, 0]
+                i = k.nonzero()[:, 0]
+                k[0] = True
+                return x.index_fill(0, i, 0.0)"""),
             "k.nonzero()",
             "changes the mask",
         ),
@@ -46,43 +94,80 @@ def test_left_alone(body, call, reason):
 
 FIXED = [
     (
-        "i, j = torch.where(m)\nreturn x[i, j].sum()",
+        block("""
+            i, j = torch.where(m)
+            return x[i, j].sum()"""),
         "return torch.where(m, x, 0).sum()",
     ),
     (
-        "keep = (x > 0.5).nonzero( as_tuple=True )  # large\nz = x * 1\nz[keep] = 0\n"
-        "return z + x[keep].mean()",
-        "keep = x > 0.5  # large\nz = x * 1\nz[keep] = 0\n"
-        "return z + torch.where(keep, x, 0).sum() / keep.sum()",
+        block("""
+            keep = (x > 0.5).nonzero( as_tuple=True )  # large
+            z = x * 1
+            z[keep] = 0
+            return z + x[keep].mean()"""),
+        block("""
+            keep = x > 0.5  # large
+            z = x * 1
+            z[keep] = 0
+            return z + torch.where(keep, x, 0).sum() / keep.sum()"""),
     ),
     (
-        "pos = m[:, 0].nonzero().squeeze(1)\nreturn F.mse_loss(x[pos], x.detach()[pos] + 1)",
+        block("""
+            pos = m[:, 0].nonzero().squeeze(1)
+            return F.mse_loss(x[pos], x.detach()[pos] + 1)"""),
         "pos = m[:, 0]\nreturn F.mse_loss(torch.where(pos[..., None], x, 0), "
         "torch.where(pos[..., None], x.detach() + 1, 0), "
         'reduction="sum") / (pos.sum() * x.shape[-1])',
     ),
     (
-        "z = x * 1\ni, j = torch.where(m)\nz[i, j] = z[i, j] * 2\nreturn z",
-        "z = x * 1\nz = torch.where(m, z * 2, z)\nreturn z",
+        block("""
+            z = x * 1
+            i, j = torch.where(m)
+            z[i, j] = z[i, j] * 2
+            return z"""),
+        block("""
+            z = x * 1
+            z = torch.where(m, z * 2, z)
+            return z"""),
     ),
     (
-        "z = x * 1\nz[(x > 0).nonzero(as_tuple=True)] = 1\nreturn z",
-        "z = x * 1\nz[x > 0] = 1\nreturn z",
+        block("""
+            z = x * 1
+            z[(x > 0).nonzero(as_tuple=True)] = 1
+            return z"""),
+        block("""
+            z = x * 1
+            z[x > 0] = 1
+            return z"""),
     ),
     (
-        "i = torch.nonzero(m[:, 0])  # rows\nif i.dim() > 0:\n    x = x * 1\n"
-        "    x.index_fill_(0, i.squeeze(), 0.0)\nreturn x",
-        "i = m[:, 0]  # rows\nif i.dim() > 0:\n    x = x * 1\n"
-        "    x.masked_fill_(i[:, None], 0.0)\nreturn x",
+        block("""
+            i = torch.nonzero(m[:, 0])  # rows
+            if i.dim() > 0:
+                x = x * 1
+                x.index_fill_(0, i.squeeze(), 0.0)
+            return x"""),
+        block("""
+            i = m[:, 0]  # rows
+            if i.dim() > 0:
+                x = x * 1
+                x.masked_fill_(i[:, None], 0.0)
+            return x"""),
     ),
     (
-        "i = m[:, 0].nonzero().flatten()\nreturn x[i].sum(-1).mean() + x[i].sum() / len(i)",
+        block("""
+            i = m[:, 0].nonzero().flatten()
+            return x[i].sum(-1).mean() + x[i].sum() / len(i)"""),
         "i = m[:, 0]\nreturn torch.where(i, x.sum(-1), 0).sum() / i.sum() + "
         "torch.where(i[..., None], x, 0).sum() / i.sum()",
     ),
     (
-        "i, j = torch.where(m.int())\nreturn x[i, j].exp().sum()",
-        "mask = m.int() != 0\nreturn torch.where(mask, torch.where(mask, x, 0).exp(), 0).sum()",
+        block("""
+            i, j = torch.where(m.int())
+            return x[i, j].exp().sum()"""),
+        block("""
+            mask = m.int() != 0
+            return torch.where(mask, torch.where(mask, x, 0).exp(), 0).sum()"""),
     ),
 ]
 
@@ -97,21 +182,33 @@ def test_fixed():
 
 
 def test_whether_there_is_an_index_is_a_branch_that_other_rules_mend():
-    body = "i = torch.where(m[0])[0]\nif i.numel() == 0:\n    return x.sum()\nreturn x[0, i].mean()"
+    body = block("""
+        i = torch.where(m[0])[0]
+        if i.numel() == 0:
+            return x.sum()
+        return x[0, i].mean()""")
     outcome = rewritten(_function(body.replace("x[0, i]", "x[0][i]")), X, MASK)
     assert "i = m[0]\n" in outcome.source and "i.numel()" not in outcome.source
     outcome.check((X, MASK & False))
 
 
 def test_a_question_that_only_skips_an_assignment_goes():
-    body = (
-        "y = x * 1\nfor row in m.T:\n    i = torch.where(row[:6])[0]\n"
-        "    if i.numel() == 0:\n        continue\n    y[i] = x[i] * 2\nreturn y"
-    )
+    body = block("""
+        y = x * 1
+        for row in m.T:
+            i = torch.where(row[:6])[0]
+            if i.numel() == 0:
+                continue
+            y[i] = x[i] * 2
+        return y""")
     outcome = rewritten(_function(body), X, MASK)
     assert outcome.source == _function(
-        "y = x * 1\nfor row in m.T:\n    i = row[:6]\n"
-        "    y = torch.where(i[..., None], x * 2, y)\nreturn y"
+        block("""
+            y = x * 1
+            for row in m.T:
+                i = row[:6]
+                y = torch.where(i[..., None], x * 2, y)
+            return y""")
     )
     assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check((X, MASK & False))
@@ -163,7 +260,12 @@ def test_unsafe_where_nothing_must_not_be_selected():
 
 
 def test_a_mask_that_changes_meanwhile():
-    body = "i = m.nonzero(as_tuple=True)\nm[0] = True\nz = x * 1\nz[i] = 0\nreturn z"
+    body = block("""
+        i = m.nonzero(as_tuple=True)
+        m[0] = True
+        z = x * 1
+        z[i] = 0
+        return z""")
     text, _, refusals = offered(_function(body), "m.nonzero(as_tuple=True)", "nonzero", X, MASK)
     assert not text
     assert "`m[0] = True` changes the mask" in refusals[0]

@@ -5,6 +5,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -61,8 +62,13 @@ END = "\n        used = y"
             "found.nonzero().flatten()",
         ),
         (
-            "for k in used.nonzero():\n            k = k[0]\n            y = y + hit[:, k, None]",
-            "for k in range(len(used)):\n            y = y + hit[:, k, None]",
+            block("""
+                for k in used.nonzero():
+                            k = k[0]
+                            y = y + hit[:, k, None]"""),
+            block("""
+                for k in range(len(used)):
+                            y = y + hit[:, k, None]"""),
             "",
         ),
         (
@@ -117,16 +123,31 @@ def test_eager_code_runs_no_layer_of_an_index_that_does_not_occur():
             "for k in used.nonzero():" + BODY + "\n        y = y + hit[:, k]",
             "`k` is read after the loop",
         ),
-        ("for k in used.nonzero():\n            y = y + k", "`y + k` takes the index itself"),
         (
-            "for k in used.nonzero():\n            k = k[0]\n            y = y + len(f'{k=}')",
+            block("""
+                for k in used.nonzero():
+                            y = y + k"""),
+            "`y + k` takes the index itself",
+        ),
+        (
+            block("""
+                for k in used.nonzero():
+                            k = k[0]
+                            y = y + len(f'{k=}')"""),
             "takes the index itself",
         ),
         (
-            "for k in used.nonzero():\n            y = y + self.experts[k](x)",
+            block("""
+                for k in used.nonzero():
+                            y = y + self.experts[k](x)"""),
             "an iteration does something also for",
         ),
-        ("for k in used.unique():\n            y = y * (x > k)", "nothing says how many"),
+        (
+            block("""
+                for k in used.unique():
+                            y = y * (x > k)"""),
+            "nothing says how many",
+        ),
     ],
 )
 def test_left_alone(loop, reason):
@@ -199,9 +220,10 @@ def f(x, labels):
 
 
 def test_a_table_that_happens_to_be_as_long_says_nothing():
-    loop = (
-        "for k in used.nonzero():\n            k = k[0]\n            y = y + x[k] * hit[:, k, None]"
-    )
+    loop = block("""
+        for k in used.nonzero():
+                    k = k[0]
+                    y = y + x[k] * hit[:, k, None]""")
     outcome = rewritten(MIXTURE.replace("LOOP", loop), X[:3])
     assert "for k in range(len(used)):" in outcome.source, outcome.refusals
 

@@ -3,6 +3,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -24,8 +25,20 @@ def _function(body, *names):
     ("body", "read", "reason"),
     [
         ("return x[m]", "x[m]", "`x[m]` is returned"),
-        ('bad = x[m]\nreturn x.sum() + len(f"{bad}")', "x[m]", "a text shows `bad`"),
-        ("y = x[m]\nreturn y.mean(), y", "x[m]", "`y` is used as it is"),
+        (
+            block("""
+                bad = x[m]
+                return x.sum() + len(f"{bad}")"""),
+            "x[m]",
+            "a text shows `bad`",
+        ),
+        (
+            block("""
+                y = x[m]
+                return y.mean(), y"""),
+            "x[m]",
+            "`y` is used as it is",
+        ),
         ("return torch.cat([x[m], x]).sum()", "x[m]", "`x[m]` is used as it is"),
         (
             "return torch.sort(x[m]).values.sum()",
@@ -35,17 +48,35 @@ def _function(body, *names):
         ("return (x[m] * x[x > 0]).sum()", "x[m]", "`x[x > 0]` is selected by another mask"),
         ("return x[m].max(0).indices", "x[m]", "its indices are those among"),
         ("return x[m] @ torch.ones(3)", "x[m]", "needs the selected elements"),
-        ("g = lambda v: v.sum()\nreturn g(x[m])", "x[m]", "`g(x[m])` needs the selected elements"),
+        (
+            block("""
+                g = lambda v: v.sum()
+                return g(x[m])"""),
+            "x[m]",
+            "`g(x[m])` needs the selected elements",
+        ),
         ("return range(len(x[m]))", "x[m]", "`len(x[m])` is needed as a Python number"),
         ("return x.new_zeros(3, 4).index_add(0, i, x[m])", "x[m]", "only a part of"),
         ("return x[:, m[0]].sum(0)", "x[:, m[0]]", "needs the selected elements"),
         ("return x[m].view(3, -1).sum()", "x[m]", "needs the selected elements"),
         (
-            "y = x\nif x.dim() > 1:\n    y = y[m]\nfor _ in x:\n    y = y * 2\nreturn y.mean()",
+            block("""
+                y = x
+                if x.dim() > 1:
+                    y = y[m]
+                for _ in x:
+                    y = y * 2
+                return y.mean()"""),
             "y[m]",
             "not always what",
         ),
-        ("y = x[m]\nreturn (lambda: y.sum())()", "x[m]", "used in a function inside"),
+        (
+            block("""
+                y = x[m]
+                return (lambda: y.sum())()"""),
+            "x[m]",
+            "used in a function inside",
+        ),
     ],
 )
 def test_left_alone(body, read, reason):
@@ -56,7 +87,9 @@ def test_left_alone(body, read, reason):
 
 
 def test_what_is_not_nan_is_a_nansum():
-    body = "y = x[~x.isnan()]  # numbers\nreturn torch.sum(y)"
+    body = block("""
+        y = x[~x.isnan()]  # numbers
+        return torch.sum(y)""")
     text, _, _ = offered(_function(body, "x"), "x[~x.isnan()]", CATEGORY, X)
     assert "nansum" not in text  # for the comment
     outcome = rewritten(_function(body.replace("  # numbers", ""), "x"), X)
@@ -67,14 +100,25 @@ def test_what_is_not_nan_is_a_nansum():
 
 
 def test_the_shorter_mean_of_what_is_not_nan():
-    source = _function("k = ~torch.isnan(x)\nx = x[k]\nreturn x.mean() + x.sum()", "x")
+    source = _function(
+        block("""
+            k = ~torch.isnan(x)
+            x = x[k]
+            return x.mean() + x.sum()"""),
+        "x",
+    )
     text, (made,), _ = offered(source, "x[k]", CATEGORY, X, rule="FG401", shorter=True)
     assert text == _function("return x.nanmean() + x.nansum()", "x")
     assert made.assumes == ("`x` has an element that is not NaN",)
 
 
 def test_edges_that_are_selected_stay():
-    source = _function("e = e[:, e[0] != e[1]]\nreturn e", "e")
+    source = _function(
+        block("""
+            e = e[:, e[0] != e[1]]
+            return e"""),
+        "e",
+    )
     text, _, refusals = offered(source, "e[:, e[0] != e[1]]", CATEGORY, torch.randint(0, 4, (2, 9)))
     assert not text
     assert "`e` is returned, and how many there are depends on the data" in refusals[0]
@@ -102,14 +146,19 @@ REDUCTIONS = [
     (ROWS, "return x[m, 0].sum()", "return torch.where(m, x[:, 0], 0).sum()"),
     (
         ROWS,
-        "k = x[m].argmax(-1)\nreturn (k == x.argmin(-1)[m]).float().mean()",
-        "k = torch.where(m[..., None], x, 0).argmax(-1)\n"
-        "return torch.where(m, (k == x.argmin(-1)).float(), 0).sum() / m.sum()",
+        block("""
+            k = x[m].argmax(-1)
+            return (k == x.argmin(-1)[m]).float().mean()"""),
+        block("""
+            k = torch.where(m[..., None], x, 0).argmax(-1)
+            return torch.where(m, (k == x.argmin(-1)).float(), 0).sum() / m.sum()"""),
     ),
     (
         ROWS,
-        "p = x[m].softmax(-1)\nk = x.argmax(-1)[m]\n"
-        "return (p.gather(1, k.unsqueeze(1)).squeeze(1) * p.sum(-1)).mean()",
+        block("""
+            p = x[m].softmax(-1)
+            k = x.argmax(-1)[m]
+            return (p.gather(1, k.unsqueeze(1)).squeeze(1) * p.sum(-1)).mean()"""),
         "p = torch.where(m[..., None], x, 0).softmax(-1)\nk = torch.where(m, x.argmax(-1), 0)\n"
         "return torch.where(m, p.gather(1, k.unsqueeze(1)).squeeze(1) * p.sum(-1), 0).sum()"
         " / m.sum()",
@@ -128,8 +177,16 @@ REDUCTIONS = [
     ),
     (
         MASK,
-        "y = x[m]  # selected\n\ny = y.sigmoid() - 0.5\nreturn y.sum() / y.shape[0]",
-        "y = torch.where(m, x, 0)  # selected\n\ny = y.sigmoid() - 0.5\nreturn y.sum() / m.sum()",
+        block("""
+            y = x[m]  # selected
+
+            y = y.sigmoid() - 0.5
+            return y.sum() / y.shape[0]"""),
+        block("""
+            y = torch.where(m, x, 0)  # selected
+
+            y = y.sigmoid() - 0.5
+            return y.sum() / m.sum()"""),
     ),
 ]
 
@@ -145,36 +202,60 @@ def test_reductions():
 
 FOLLOWED = [
     (
-        "a, b = x[m], y[m]\nreturn (a * b).sum()",
-        "a, b = torch.where(m, x, 0), torch.where(m, y, 0)\nreturn (a * b).sum()",
+        block("""
+            a, b = x[m], y[m]
+            return (a * b).sum()"""),
+        block("""
+            a, b = torch.where(m, x, 0), torch.where(m, y, 0)
+            return (a * b).sum()"""),
     ),
     (
-        "diff = x - y\ndiff = diff[m]\nreturn diff.abs().mean()",
-        "diff = x - y\ndiff = torch.where(m, diff, 0)\nreturn diff.abs().sum() / m.sum()",
+        block("""
+            diff = x - y
+            diff = diff[m]
+            return diff.abs().mean()"""),
+        block("""
+            diff = x - y
+            diff = torch.where(m, diff, 0)
+            return diff.abs().sum() / m.sum()"""),
     ),
     (
         "return ((x[m] - y[m]) ** 2).mean()  # squares",
         "return (torch.where(m, x - y, 0) ** 2).sum() / m.sum()  # squares",
     ),
     (
-        "a, b = x.abs() + 1, y.abs() + 1\n"
-        "d = torch.log(a[m]) - torch.log(b[m])\n"
-        "return ((d ** 2).mean() - 0.5 * d.mean() ** 2).sqrt()",
-        "a, b = x.abs() + 1, y.abs() + 1\n"
-        "d = torch.log(torch.where(m, a, 1)) - torch.log(torch.where(m, b, 1))\n"
-        "return ((d ** 2).sum() / m.sum() - 0.5 * (d.sum() / m.sum()) ** 2).sqrt()",
+        block("""
+            a, b = x.abs() + 1, y.abs() + 1
+            d = torch.log(a[m]) - torch.log(b[m])
+            return ((d ** 2).mean() - 0.5 * d.mean() ** 2).sqrt()"""),
+        block("""
+            a, b = x.abs() + 1, y.abs() + 1
+            d = torch.log(torch.where(m, a, 1)) - torch.log(torch.where(m, b, 1))
+            return ((d ** 2).sum() / m.sum() - 0.5 * (d.sum() / m.sum()) ** 2).sqrt()"""),
     ),
     (
-        "d = x[m]\nif x.dim() > 1:\n    d = d + y[m]\nreturn d.prod()",
-        "d = torch.where(m, x, 0)\nif x.dim() > 1:\n    d = torch.where(m, d + y, 0)\n"
-        "return torch.where(m, d, 1).prod()",
+        block("""
+            d = x[m]
+            if x.dim() > 1:
+                d = d + y[m]
+            return d.prod()"""),
+        block("""
+            d = torch.where(m, x, 0)
+            if x.dim() > 1:
+                d = torch.where(m, d + y, 0)
+            return torch.where(m, d, 1).prod()"""),
     ),
     (
-        "total = 0\nfor a, b, c in zip(x, y, m):\n    total = total + (a[c] * b[c]).sum()\n"
-        "return total",
-        "total = 0\nfor a, b, c in zip(x, y, m):\n"
-        "    total = total + (torch.where(c, a, 0) * torch.where(c, b, 0)).sum()\n"
-        "return total",
+        block("""
+            total = 0
+            for a, b, c in zip(x, y, m):
+                total = total + (a[c] * b[c]).sum()
+            return total"""),
+        block("""
+            total = 0
+            for a, b, c in zip(x, y, m):
+                total = total + (torch.where(c, a, 0) * torch.where(c, b, 0)).sum()
+            return total"""),
     ),
 ]
 
@@ -191,8 +272,14 @@ def test_followed():
 def test_an_optional_mask_returns_early():
     outcome = rewritten(
         _function(
-            "loss = x ** 2\nif m is not None:\n    loss = loss[m]  # valid\n\n# all\n"
-            "loss = loss * 2\nreturn loss.mean()",
+            block("""
+                loss = x ** 2
+                if m is not None:
+                    loss = loss[m]  # valid
+
+                # all
+                loss = loss * 2
+                return loss.mean()"""),
             "x",
             "m=None",
         ),
@@ -200,9 +287,16 @@ def test_an_optional_mask_returns_early():
         MASK,
     )
     assert outcome.source == _function(
-        "loss = x ** 2\nif m is not None:\n    loss = torch.where(m, loss, 0)  # valid\n"
-        "    loss = loss * 2\n    return loss.sum() / m.sum()\n\n# all\n"
-        "loss = loss * 2\nreturn loss.mean()",
+        block("""
+            loss = x ** 2
+            if m is not None:
+                loss = torch.where(m, loss, 0)  # valid
+                loss = loss * 2
+                return loss.sum() / m.sum()
+
+            # all
+            loss = loss * 2
+            return loss.mean()"""),
         "x",
         "m=None",
     )
@@ -232,30 +326,41 @@ def test_rows(before, after):
 
 SELECTED_INDICES = [
     (
-        "k = i >= 0\nj = i[k] * 2\n"
-        "return torch.zeros(9).scatter_add_(0, j, torch.ones_like(j, dtype=torch.float))",
+        block("""
+            k = i >= 0
+            j = i[k] * 2
+            return torch.zeros(9).scatter_add_(0, j, torch.ones_like(j, dtype=torch.float))"""),
         "k = i >= 0\nj = torch.where(k, i * 2, 0)\n"
         "return torch.zeros(9).scatter_add_(0, j, "
         "torch.where(k, torch.ones_like(j, dtype=torch.float), 0))",
     ),
     (
-        "k = i >= 0\nrow, col = torch.stack([i, i + 1])[:, k]  # edges\n"
-        "return torch.zeros(5, 4).index_add(0, col, x[row].exp())",
+        block("""
+            k = i >= 0
+            row, col = torch.stack([i, i + 1])[:, k]  # edges
+            return torch.zeros(5, 4).index_add(0, col, x[row].exp())"""),
         "k = i >= 0\nrow, col = torch.where(k, torch.stack([i, i + 1]), 0)  # edges\n"
         "return torch.zeros(5, 4).index_add(0, col, torch.where(k[..., None], "
         "torch.where(k[..., None], x[row], 0).exp(), 0))",
     ),
     (
-        "k = i >= 0\ne = torch.stack([i, i + 1])[:, k]\n"
-        "return torch.zeros(9).index_add_(0, e[1], x[:, 0][e[0]])",
+        block("""
+            k = i >= 0
+            e = torch.stack([i, i + 1])[:, k]
+            return torch.zeros(9).index_add_(0, e[1], x[:, 0][e[0]])"""),
         "k = i >= 0\ne = torch.where(k, torch.stack([i, i + 1]), 0)\n"
         "return torch.zeros(9).index_add_(0, torch.where(k, e[1], 0), "
         "torch.where(k, x[:, 0][torch.where(k, e[0], 0)], 0))",
     ),
     (
-        "k = i >= 0\nj = i[k]\nreturn x[:, 0][j].log1p().sum() / max(len(j), 1)",
-        "k = i >= 0\nj = torch.where(k, i, 0)\n"
-        "return torch.where(k, x[:, 0][j], 0).log1p().sum() / k.sum().clamp(min=1)",
+        block("""
+            k = i >= 0
+            j = i[k]
+            return x[:, 0][j].log1p().sum() / max(len(j), 1)"""),
+        block("""
+            k = i >= 0
+            j = torch.where(k, i, 0)
+            return torch.where(k, x[:, 0][j], 0).log1p().sum() / k.sum().clamp(min=1)"""),
     ),
 ]
 
@@ -271,7 +376,9 @@ def test_indices_that_are_selected():
 
 
 def test_what_is_counted_has_as_many_places_as_told():
-    body = "k = (i >= 0) & (i < 3)\nreturn torch.bincount(3 * i[k] + i[k], minlength=9)"
+    body = block("""
+        k = (i >= 0) & (i < 3)
+        return torch.bincount(3 * i[k] + i[k], minlength=9)""")
     outcome = rewritten(_function(body, "i"), torch.tensor([2, -1, 1, 255, 0]))
     assert outcome.source == _function(
         "k = (i >= 0) & (i < 3)\nreturn torch.zeros(9, dtype=torch.long, device=k.device)"
@@ -283,11 +390,16 @@ def test_what_is_counted_has_as_many_places_as_told():
 
 
 def test_a_count_may_decide_a_branch_that_other_rules_mend():
-    body = "y = x[m]  # kept\nif y.numel() == 0:\n    return x.mean()\nreturn y.sum() / len(y)"
+    body = block("""
+        y = x[m]  # kept
+        if y.numel() == 0:
+            return x.mean()
+        return y.sum() / len(y)""")
     outcome = rewritten(_function(body, "x", "m"), X, MASK)
     assert outcome.source == _function(
-        "y = torch.where(m, x, 0)  # kept\n"
-        "return torch.where(m.sum() == 0, x.mean(), y.sum() / m.sum().clamp(min=1))",
+        block("""
+            y = torch.where(m, x, 0)  # kept
+            return torch.where(m.sum() == 0, x.mean(), y.sum() / m.sum().clamp(min=1))"""),
         "x",
         "m",
     )
@@ -295,12 +407,24 @@ def test_a_count_may_decide_a_branch_that_other_rules_mend():
 
 
 def test_what_follows_a_choice_goes_into_both_ways():
-    body = "if x[0] > 0:\n    x = x[m]  # some\nelse:\n    x = x[:1]\n# all\nreturn x.mean()"
+    body = block("""
+        if x[0] > 0:
+            x = x[m]  # some
+        else:
+            x = x[:1]
+        # all
+        return x.mean()""")
     row = X[:, 0].detach().abs()
     text, (rewrite,), _ = offered(_function(body, "x", "m"), "x[m]", CATEGORY, row, ROWS)
     assert text == _function(
-        "if x[0] > 0:\n    x = torch.where(m, x, 0)  # some\n    return x.sum() / m.sum()\n"
-        "else:\n    x = x[:1]\n    # all\n    return x.mean()",
+        block("""
+            if x[0] > 0:
+                x = torch.where(m, x, 0)  # some
+                return x.sum() / m.sum()
+            else:
+                x = x[:1]
+                # all
+                return x.mean()"""),
         "x",
         "m",
     )
@@ -308,9 +432,21 @@ def test_what_follows_a_choice_goes_into_both_ways():
 
 
 def test_a_mask_that_is_needed_twice_gets_a_name():
-    outcome = rewritten(_function("# positive\nreturn x[x > 0].mean()", "x"), X)
+    outcome = rewritten(
+        _function(
+            block("""
+                # positive
+                return x[x > 0].mean()"""),
+            "x",
+        ),
+        X,
+    )
     assert outcome.source == _function(
-        "# positive\nmask = x > 0\nreturn torch.where(mask, x, 0).sum() / mask.sum()", "x"
+        block("""
+            # positive
+            mask = x > 0
+            return torch.where(mask, x, 0).sum() / mask.sum()"""),
+        "x",
     )
     outcome.check(((-X.detach().abs()).requires_grad_(),))
 

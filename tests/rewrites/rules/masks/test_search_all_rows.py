@@ -3,6 +3,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -49,10 +50,15 @@ def test_the_loop_stays(old, new):
             "hits.any(1), hits.shape[-1] - 1 - hits.flip(-1).int().argmax(1), 7)\n",
         ),
         (
-            "def f(x):\n    rows = []\n    # each\n    for r in x:\n"
-            "        i = torch.where(0.5 < r)[0]\n"
-            "        rows.append(torch.tensor(0) if i.numel() == 0 else i.min())\n"
-            "    return torch.stack(rows)\n",
+            block("""
+                def f(x):
+                    rows = []
+                    # each
+                    for r in x:
+                        i = torch.where(0.5 < r)[0]
+                        rows.append(torch.tensor(0) if i.numel() == 0 else i.min())
+                    return torch.stack(rows)
+            """),
             "    # each\n    i = 0.5 < x\n    return torch.where(i.any(1), i.int().argmax(1), 0)\n",
         ),
     ],

@@ -4,10 +4,17 @@ from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+HEAD = block("""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+
+""")
 CATEGORY = "boolean mask"
 torch.manual_seed(0)
 X = torch.randn(6, 4, requires_grad=True)
@@ -149,7 +156,11 @@ def test_an_attribute_says_which_label_is_left_out():
 
 
 def test_labels_that_a_module_made_elsewhere_ignores():
-    body = "def f(x, y):\n    k = y != -100\n    return made[0](x[k], y[k])\n"
+    body = block("""
+        def f(x, y):
+            k = y != -100
+            return made[0](x[k], y[k])
+    """)
     source = f"{HEAD}made = [nn.CrossEntropyLoss()]\n\n\n{body}"
     text, made, _ = offered(source, "x[k]", CATEGORY, X, LABELS, rule="FG402", shorter=True)
     assert "    return made[0](x, y)\n" in text

@@ -3,10 +3,16 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import numpy as np\nimport torch\n\n\n"
+HEAD = block("""
+    import numpy as np
+    import torch
+
+
+""")
 CATEGORY = "NumPy scalar"
 X = torch.randn(3, 4)
 

@@ -3,10 +3,16 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import numpy as np\nimport torch\n\n\n"
+HEAD = block("""
+    import numpy as np
+    import torch
+
+
+""")
 X = torch.randn(3, 4)
 
 
@@ -22,7 +28,12 @@ def test_left_alone(grid):
     ("before", "after"),
     [
         ("ys, xs = np.mgrid[0:h, 0:w]  # rows", "ys, xs = np.indices((h, w))  # rows"),
-        ("ys, xs = np.mgrid[:h,\n        :w]", "ys, xs = np.indices((h, w))"),
+        (
+            block("""
+                ys, xs = np.mgrid[:h,
+                        :w]"""),
+            "ys, xs = np.indices((h, w))",
+        ),
         (
             "ys, xs = np.mgrid[1 : h + 1, 0 : 2 * w : 2]",
             'ys, xs = np.meshgrid(np.arange(1, h + 1), np.arange(0, 2 * w, 2), indexing="ij")',

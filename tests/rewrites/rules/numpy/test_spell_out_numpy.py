@@ -3,10 +3,18 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import itertools\n\nimport numpy as np\nimport torch\n\n\n"
+HEAD = block("""
+    import itertools
+
+    import numpy as np
+    import torch
+
+
+""")
 X = torch.tensor([[0.5, -2.0, float("nan")], [1.5, 0.25, 3.0]])
 
 

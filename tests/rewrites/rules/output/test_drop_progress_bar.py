@@ -3,6 +3,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -25,10 +26,30 @@ def _offer(body, expression="tqdm("):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("with tqdm(range(3)) as bar:\n    x = x + bar.n", "more than its display"),
-        ("bar = tqdm(range(3))\nx = x + len(bar)", "more than its display"),
-        ("for i in tqdm(*x):\n    x = x + i", "unpacked"),
-        ("with tqdm(range(3)) as bar:\n    bar.update()", "nothing would be left"),
+        (
+            block("""
+                with tqdm(range(3)) as bar:
+                    x = x + bar.n"""),
+            "more than its display",
+        ),
+        (
+            block("""
+                bar = tqdm(range(3))
+                x = x + len(bar)"""),
+            "more than its display",
+        ),
+        (
+            block("""
+                for i in tqdm(*x):
+                    x = x + i"""),
+            "unpacked",
+        ),
+        (
+            block("""
+                with tqdm(range(3)) as bar:
+                    bar.update()"""),
+            "nothing would be left",
+        ),
         ("bar = [tqdm(total=3)]", "no iterable"),
     ],
 )
@@ -40,29 +61,60 @@ def test_left_alone(body, reason):
     ("before", "after"),
     [
         (
-            "for i in tqdm(range(3), 'a'):\n    x = x + i",
-            "iterations = range(3)\nif not COMPILED:\n    iterations = tqdm(iterations, 'a')\n"
-            "for i in iterations:\n    x = x + i",
+            block("""
+                for i in tqdm(range(3), 'a'):
+                    x = x + i"""),
+            block("""
+                iterations = range(3)
+                if not COMPILED:
+                    iterations = tqdm(iterations, 'a')
+                for i in iterations:
+                    x = x + i"""),
         ),
         (
-            "for i, y in enumerate(tqdm(x, leave=False)):\n    x = x + i",
-            "for i, y in enumerate(x if COMPILED else tqdm(x, leave=False)):\n    x = x + i",
+            block("""
+                for i, y in enumerate(tqdm(x, leave=False)):
+                    x = x + i"""),
+            block("""
+                for i, y in enumerate(x if COMPILED else tqdm(x, leave=False)):
+                    x = x + i"""),
         ),
         ("x = sum(y for y in tqdm(x))", "x = sum(y for y in (x if COMPILED else tqdm(x)))"),
         (
-            "# steps\nwith tqdm(total=2) as bar:\n    for i in range(2):\n        x = x + i\n"
-            "        bar.update(1)\n    x = x * 2",
-            "# steps\nfor i in range(2):\n    x = x + i\nx = x * 2",
+            block("""
+                # steps
+                with tqdm(total=2) as bar:
+                    for i in range(2):
+                        x = x + i
+                        bar.update(1)
+                    x = x * 2"""),
+            block("""
+                # steps
+                for i in range(2):
+                    x = x + i
+                x = x * 2"""),
         ),
         (
-            "bar = tqdm(range(2))\nfor i in bar:\n    x = x + i\n    if i:\n"
-            "        bar.set_postfix(i=i)",
-            "for i in range(2):\n    x = x + i",
+            block("""
+                bar = tqdm(range(2))
+                for i in bar:
+                    x = x + i
+                    if i:
+                        bar.set_postfix(i=i)"""),
+            block("""
+                for i in range(2):
+                    x = x + i"""),
         ),
         (
-            "for i in trange(1, 3, disable=True):\n    x = x + i",
-            "iterations = range(1, 3)\nif not COMPILED:\n"
-            "    iterations = trange(1, 3, disable=True)\nfor i in iterations:\n    x = x + i",
+            block("""
+                for i in trange(1, 3, disable=True):
+                    x = x + i"""),
+            block("""
+                iterations = range(1, 3)
+                if not COMPILED:
+                    iterations = trange(1, 3, disable=True)
+                for i in iterations:
+                    x = x + i"""),
         ),
     ],
 )
@@ -73,6 +125,13 @@ def test_fixed(before, after):
 
 
 def test_one_graph():
-    outcome = rewritten(_source("for i in tqdm(range(3), disable=True):\n    x = x + i"), X)
+    outcome = rewritten(
+        _source(
+            block("""
+                for i in tqdm(range(3), disable=True):
+                    x = x + i""")
+        ),
+        X,
+    )
     assert outcome.rules == ["FG114"] and outcome.applicability == [Applicability.UNSAFE]
     outcome.check(exact=True)

@@ -7,6 +7,7 @@ from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.rules.output.fold_warning_filter import RULE
 from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -26,11 +27,15 @@ def test_left_alone(body):
     ("before", "after"),
     [
         (
-            "with warnings.catch_warnings():\n        warnings.simplefilter('ignore', UserWarning)",
+            block("""
+                with warnings.catch_warnings():
+                        warnings.simplefilter('ignore', UserWarning)"""),
             "with warnings.catch_warnings(action='ignore', category=UserWarning):",
         ),
         (
-            "with warnings.catch_warnings():\n        warnings.filterwarnings('error')",
+            block("""
+                with warnings.catch_warnings():
+                        warnings.filterwarnings('error')"""),
             "with warnings.catch_warnings(action='error'):",
         ),
     ],

@@ -3,6 +3,7 @@ import torch
 
 from fullgraph import fix
 from tests.rewrites.harness import imported, offered
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -19,16 +20,39 @@ def _source(body):
     "body",
     [
         "x = x + time.time()",
-        "start = time.time()\nif start > 3:\n    x = x + 1",
-        "start = time.time()\nx = x * start",
-        "start = time.time()\nx = x + 1\nreturn x, time.time() - start",
-        "start = 0\nif stats:\n    start = time.time()\nx = x + 1\nprint(start)",
-        "stats['t'] = time.time()\nx = x + stats['t']",
+        block("""
+            start = time.time()
+            if start > 3:
+                x = x + 1"""),
+        block("""
+            start = time.time()
+            x = x * start"""),
+        block("""
+            start = time.time()
+            x = x + 1
+            return x, time.time() - start"""),
+        block("""
+            start = 0
+            if stats:
+                start = time.time()
+            x = x + 1
+            print(start)"""),
+        block("""
+            stats['t'] = time.time()
+            x = x + stats['t']"""),
         "stats['t'] = g(time.time())",
-        "stats.append(time.time())\nx = x + stats[0]",
-        "stats['t'].append(time.time())\nx = x + len(stats)",
-        "stats['t'].append(time.time())\nx = x + stats[name][0]",
-        "stats[name].append(time.time())\nx = x + stats['t'][0]",
+        block("""
+            stats.append(time.time())
+            x = x + stats[0]"""),
+        block("""
+            stats['t'].append(time.time())
+            x = x + len(stats)"""),
+        block("""
+            stats['t'].append(time.time())
+            x = x + stats[name][0]"""),
+        block("""
+            stats[name].append(time.time())
+            x = x + stats['t'][0]"""),
     ],
 )
 def test_left_alone(body):
@@ -40,20 +64,33 @@ def test_left_alone(body):
     ("before", "after"),
     [
         (
-            "# timed\nstart = time.time()\nx = x + 1\nprint(time.time() - start)",
+            block("""
+                # timed
+                start = time.time()
+                x = x + 1
+                print(time.time() - start)"""),
             f"# timed\n{GUARD}start = time.time()\nx = x + 1\n{GUARD}print(time.time() - start)",
         ),
         (
-            "a = time.time()\nb = time.time() - a\nstats.append(b / 2)",
+            block("""
+                a = time.time()
+                b = time.time() - a
+                stats.append(b / 2)"""),
             f"{GUARD}a = time.time()\n    b = time.time() - a\n    stats.append(b / 2)",
         ),
         (
-            "stats['t'].append(time.time())\nx = x + stats['n'][0]",
+            block("""
+                stats['t'].append(time.time())
+                x = x + stats['n'][0]"""),
             f"{GUARD}stats['t'].append(time.time())\nx = x + stats['n'][0]",
         ),
         (
-            "a = time.time()\nx = x + 1\nstats.append(time.time() - a)\n"
-            "if len(stats) > 9:\n    print(sum(stats))",
+            block("""
+                a = time.time()
+                x = x + 1
+                stats.append(time.time() - a)
+                if len(stats) > 9:
+                    print(sum(stats))"""),
             f"{GUARD}a = time.time()\nx = x + 1\n{GUARD}stats.append(time.time() - a)\n"
             "    if len(stats) > 9:\n        print(sum(stats))",
         ),

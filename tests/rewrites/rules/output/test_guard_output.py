@@ -3,6 +3,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -44,32 +45,49 @@ def test_left_alone(body):
     [
         (
             'self.logger.warning("x %s",  x)  # loud',
-            "if not torch.compiler.is_compiling():\n"
-            '            self.logger.warning("x %s",  x)  # loud',
+            block("""
+                if not torch.compiler.is_compiling():
+                            self.logger.warning("x %s",  x)  # loud"""),
         ),
         (
-            'if x.isnan().any() or x.sum()<0:\n            # bad\n            print("bad", self)',
-            "if not torch.compiler.is_compiling() and (x.isnan().any() or x.sum()<0):\n"
-            '            # bad\n            print("bad", self)',
+            block("""
+                if x.isnan().any() or x.sum()<0:
+                            # bad
+                            print("bad", self)"""),
+            block("""
+                if not torch.compiler.is_compiling() and (x.isnan().any() or x.sum()<0):
+                            # bad
+                            print("bad", self)"""),
         ),
         (
-            "if self.debug:\n            print(self)",
-            "if self.debug and not torch.compiler.is_compiling():\n            print(self)",
+            block("""
+                if self.debug:
+                            print(self)"""),
+            block("""
+                if self.debug and not torch.compiler.is_compiling():
+                            print(self)"""),
         ),
         (
             "self.seen.append(float(x.max()))",
-            "if not torch.compiler.is_compiling():\n            self.seen.append(float(x.max()))",
+            block("""
+                if not torch.compiler.is_compiling():
+                            self.seen.append(float(x.max()))"""),
         ),
         (
-            "if x.max() > 0.5 and not self.warned:\n"
-            '            print("large", self)\n            self.warned = True',
-            "if not torch.compiler.is_compiling() and x.max() > 0.5 and not self.warned:\n"
-            '            print("large", self)\n            self.warned = True',
+            block("""
+                if x.max() > 0.5 and not self.warned:
+                            print("large", self)
+                            self.warned = True"""),
+            block("""
+                if not torch.compiler.is_compiling() and x.max() > 0.5 and not self.warned:
+                            print("large", self)
+                            self.warned = True"""),
         ),
         (
             'warnings.warn( "old" , stacklevel=2)',
-            "if not torch.compiler.is_compiling():\n"
-            '            warnings.warn( "old" , stacklevel=2)',
+            block("""
+                if not torch.compiler.is_compiling():
+                            warnings.warn( "old" , stacklevel=2)"""),
         ),
     ],
 )

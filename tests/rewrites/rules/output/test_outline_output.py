@@ -9,6 +9,7 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -36,7 +37,12 @@ X = torch.arange(6.0).reshape(2, 3)
     ],
 )
 def test_left_alone(body, reason):
-    helper = "class Holder:\n    pass\n\n\n"
+    helper = block("""
+        class Holder:
+            pass
+
+
+    """)
     source = f"{HEAD}{helper}def f(x):\n    {body}\n    return x * 2\n"
     call = body.rpartition("\n")[2].strip()
     _, rewrites, refusals = offered(source, call, "print / logging", X)

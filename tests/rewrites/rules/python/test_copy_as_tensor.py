@@ -3,10 +3,19 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import copy\n\nimport torch\n\nOPTIONS = {'a': 1}\n\n\n"
+HEAD = block("""
+    import copy
+
+    import torch
+
+    OPTIONS = {'a': 1}
+
+
+""")
 WITHOUT_COPY = HEAD.removeprefix("import copy\n\n")
 X = torch.randn(4)
 

@@ -2,10 +2,19 @@ import pytest
 import torch
 
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import torch\n\n\ndef helper(x):\n    return x + torch.ones(4)\n\n\n"
+HEAD = block("""
+    import torch
+
+
+    def helper(x):
+        return x + torch.ones(4)
+
+
+""")
 CATEGORY = "context manager"
 X = torch.randn(4)
 
@@ -13,11 +22,21 @@ X = torch.randn(4)
 @pytest.mark.parametrize(
     "lines",
     [
-        'with torch.device("cpu"):\n        return helper(x)',
-        'with torch.device("cpu"), torch.no_grad():\n        return x + torch.ones(4)',
-        'with torch.device("cpu") as d:\n        return x + torch.ones(4)',
-        'with torch.device("cp" + "u"):\n        return x + torch.ones(4)',
-        'with torch.device("cpu"):\n        return torch.nn.Linear(4, 4)(x)',
+        block("""
+            with torch.device("cpu"):
+                    return helper(x)"""),
+        block("""
+            with torch.device("cpu"), torch.no_grad():
+                    return x + torch.ones(4)"""),
+        block("""
+            with torch.device("cpu") as d:
+                    return x + torch.ones(4)"""),
+        block("""
+            with torch.device("cp" + "u"):
+                    return x + torch.ones(4)"""),
+        block("""
+            with torch.device("cpu"):
+                    return torch.nn.Linear(4, 4)(x)"""),
     ],
 )
 def test_left_alone(lines):
@@ -32,17 +51,32 @@ def test_left_alone(lines):
     ("before", "after"),
     [
         (
-            '# on the CPU\n    with torch.device("cpu"):\n        # ones\n'
-            "        y = torch.ones( 4 )  # four\n        y = y + torch.arange(4,)\n",
-            '# on the CPU\n    # ones\n    y = torch.ones( 4,  device="cpu")  # four\n'
-            '    y = y + torch.arange(4,device="cpu")\n',
+            block("""
+                # on the CPU
+                    with torch.device("cpu"):
+                        # ones
+                        y = torch.ones( 4 )  # four
+                        y = y + torch.arange(4,)
+            """),
+            block("""
+                # on the CPU
+                    # ones
+                    y = torch.ones( 4,  device="cpu")  # four
+                    y = y + torch.arange(4,device="cpu")
+            """),
         ),
         (
-            'with torch.device("cpu"):\n        y = torch.zeros(4, device="cpu")\n',
+            block("""
+                with torch.device("cpu"):
+                        y = torch.zeros(4, device="cpu")
+            """),
             'y = torch.zeros(4, device="cpu")\n',
         ),
         (
-            "with torch.device(x.device):\n        y = torch.zeros(4).sin()\n",
+            block("""
+                with torch.device(x.device):
+                        y = torch.zeros(4).sin()
+            """),
             "y = torch.zeros(4, device=x.device).sin()\n",
         ),
     ],

@@ -3,13 +3,21 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = (
-    "import contextlib\nimport threading\n\nimport torch\n\nLOCK = threading.Lock()\n"
-    "OPEN = open\n\n\n"
-)
+HEAD = block("""
+    import contextlib
+    import threading
+
+    import torch
+
+    LOCK = threading.Lock()
+    OPEN = open
+
+
+""")
 X = torch.randn(4)
 
 

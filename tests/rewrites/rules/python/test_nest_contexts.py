@@ -2,10 +2,20 @@ import pytest
 import torch
 
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import contextlib\nfrom contextlib import ExitStack\n\nimport torch\n\nFLAG = True\n\n\n"
+HEAD = block("""
+    import contextlib
+    from contextlib import ExitStack
+
+    import torch
+
+    FLAG = True
+
+
+""")
 X = torch.randn(4)
 
 
@@ -33,7 +43,9 @@ def test_left_alone(body):
             "torch.no_grad(), torch.enable_grad() if FLAG else contextlib.nullcontext()",
         ),
         (
-            "if FLAG is True:\n            stack.enter_context(torch.no_grad())",
+            block("""
+                if FLAG is True:
+                            stack.enter_context(torch.no_grad())"""),
             "torch.no_grad() if FLAG is True else contextlib.nullcontext()",
         ),
     ],

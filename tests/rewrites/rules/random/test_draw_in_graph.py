@@ -6,10 +6,17 @@ import torch
 from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import random\n\nimport torch\n\n\n"
+HEAD = block("""
+    import random
+
+    import torch
+
+
+""")
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
 
@@ -38,8 +45,13 @@ def test_left_alone(body):
             None,
         ),
         (
-            "# drop\n    if random.randint(0, 9) > 1:\n        y = x * 2\n    else:\n"
-            "        y = x * 3\n    return y",
+            block("""
+                # drop
+                    if random.randint(0, 9) > 1:
+                        y = x * 2
+                    else:
+                        y = x * 3
+                    return y"""),
             "# drop\n    y = torch.where(torch.full((), random.randint(0, 9), "
             "dtype=torch.int64) > 1, x * 2, x * 3)\n    return y",
         ),

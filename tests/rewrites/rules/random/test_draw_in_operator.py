@@ -3,10 +3,18 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import random\n\nimport numpy as np\nimport torch\n\n\n"
+HEAD = block("""
+    import random
+
+    import numpy as np
+    import torch
+
+
+""")
 DTYPE = "`x` is of a floating dtype on all inputs, for the number is a float64 tensor"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
@@ -21,10 +29,18 @@ def _function(body, *names):
     [
         ("return x.repeat(np.random.randint(1, 3))", "np.random.randint(1, 3)", "cannot stand"),
         ("return x, np.random.rand()", "np.random.rand()", "cannot stand"),
-        ("n = {0: x}\nreturn n[random.choice([0])]", "random.choice([0])", "cannot stand"),
+        (
+            block("""
+                n = {0: x}
+                return n[random.choice([0])]"""),
+            "random.choice([0])",
+            "cannot stand",
+        ),
         ("return x.long() * random.gauss(0, 1)", "random.gauss(0, 1)", "not of a floating dtype"),
         (
-            "a = random.uniform(0, 1)\nreturn x * random.gauss(0, 1) + a",
+            block("""
+                a = random.uniform(0, 1)
+                return x * random.gauss(0, 1) + a"""),
             "random.gauss(0, 1)",
             "drawn first",
         ),
@@ -47,41 +63,69 @@ def test_left_alone(body, call, reason):
     [
         (
             "return x + random.gauss( 0.0, 1.0 )  # jitter",
-            "def _draw_gauss() -> torch.Tensor:\n"
-            "    return torch.tensor(random.gauss( 0.0, 1.0 ), dtype=torch.float64)\n",
+            block("""
+                def _draw_gauss() -> torch.Tensor:
+                    return torch.tensor(random.gauss( 0.0, 1.0 ), dtype=torch.float64)
+            """),
             "return x + _draw_gauss()  # jitter",
         ),
         (
-            "# flip\nif  np.random.rand() < 0.5 :\n    x = x.flip(0)\nreturn x",
-            "def _draw_uniform() -> torch.Tensor:\n"
-            "    return torch.tensor(np.random.rand(), dtype=torch.float64)\n",
-            "# flip\nx = torch.where(_draw_uniform() < 0.5, x.flip(0), x)\nreturn x",
+            block("""
+                # flip
+                if  np.random.rand() < 0.5 :
+                    x = x.flip(0)
+                return x"""),
+            block("""
+                def _draw_uniform() -> torch.Tensor:
+                    return torch.tensor(np.random.rand(), dtype=torch.float64)
+            """),
+            block("""
+                # flip
+                x = torch.where(_draw_uniform() < 0.5, x.flip(0), x)
+                return x"""),
         ),
         (
-            "a = 0.4\nlam = np.random.beta(a, a) if a > 0 else 1\n"
-            "return lam * x + (1 - lam)*x.flip(0)  # mixed",
-            "def _draw_lam(a: float) -> torch.Tensor:\n"
-            "    return torch.tensor(np.random.beta(a, a), dtype=torch.float64)\n",
-            "a = 0.4\nlam = _draw_lam(a) if a > 0 else 1\n"
-            "return lam * x + (1 - lam)*x.flip(0)  # mixed",
+            block("""
+                a = 0.4
+                lam = np.random.beta(a, a) if a > 0 else 1
+                return lam * x + (1 - lam)*x.flip(0)  # mixed"""),
+            block("""
+                def _draw_lam(a: float) -> torch.Tensor:
+                    return torch.tensor(np.random.beta(a, a), dtype=torch.float64)
+            """),
+            block("""
+                a = 0.4
+                lam = _draw_lam(a) if a > 0 else 1
+                return lam * x + (1 - lam)*x.flip(0)  # mixed"""),
         ),
         (
             "return x * random.choice([0.5, 1.0, 2.0])",
-            "def _draw_choice() -> torch.Tensor:\n"
-            "    return torch.tensor(random.choice([0.5, 1.0, 2.0]), dtype=torch.float64)\n",
+            block("""
+                def _draw_choice() -> torch.Tensor:
+                    return torch.tensor(random.choice([0.5, 1.0, 2.0]), dtype=torch.float64)
+            """),
             "return x * _draw_choice()",
         ),
         (
             "return x * (0.9 + 0.2 * random.random())",
-            "def _draw_uniform() -> torch.Tensor:\n"
-            "    return torch.tensor(random.random(), dtype=torch.float64)\n",
+            block("""
+                def _draw_uniform() -> torch.Tensor:
+                    return torch.tensor(random.random(), dtype=torch.float64)
+            """),
             "return x * (0.9 + 0.2 * _draw_uniform())",
         ),
         (
-            "if random.uniform(0, 1) < 0.5:\n    x = x + 1\nreturn x",
-            "def _draw_uniform() -> torch.Tensor:\n"
-            "    return torch.tensor(random.uniform(0, 1), dtype=torch.float64)\n",
-            "x = torch.where(_draw_uniform() < 0.5, x + 1, x)\nreturn x",
+            block("""
+                if random.uniform(0, 1) < 0.5:
+                    x = x + 1
+                return x"""),
+            block("""
+                def _draw_uniform() -> torch.Tensor:
+                    return torch.tensor(random.uniform(0, 1), dtype=torch.float64)
+            """),
+            block("""
+                x = torch.where(_draw_uniform() < 0.5, x + 1, x)
+                return x"""),
         ),
     ],
 )
@@ -99,14 +143,18 @@ def test_fixed(before, operator, after):
 
 
 def test_two_draws_keep_their_order():
-    body = "x = x * np.random.uniform(0.8, 1.2)\nreturn x + np.random.normal()"
+    body = block("""
+        x = x * np.random.uniform(0.8, 1.2)
+        return x + np.random.normal()""")
     outcome = rewritten(f"{HEAD}{_function(body)}", X)
     assert "x = x * _draw_uniform()\n    return x + _draw_normal()" in outcome.source
     outcome.check(exact=True)
 
 
 def test_draws_of_one_name_are_numbered():
-    body = "a = x.exp() * np.random.rand()\nreturn a + random.random()"
+    body = block("""
+        a = x.exp() * np.random.rand()
+        return a + random.random()""")
     outcome = rewritten(f"{HEAD}{_function(body)}", X)
     assert "a = x.exp() * _draw_uniform()\n    return a + _draw_uniform_2()" in outcome.source
     assert set(outcome.applicability) == {Applicability.SAFE}
@@ -115,14 +163,19 @@ def test_draws_of_one_name_are_numbered():
 
 def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
     w = torch.ones(4, requires_grad=True)
-    body = "if np.random.rand() < 2:\n    x = x * w\nreturn x"
+    body = block("""
+        if np.random.rand() < 2:
+            x = x * w
+        return x""")
     outcome = rewritten(f"{HEAD}{_function(body, 'x', 'w')}", X, w)
     assert outcome.applicability == [Applicability.UNSAFE]
     assert "`w` may get a gradient of zero where it got none" in outcome.assumes
     outcome.check()
 
 
-LOSSES = "lam = np.random.beta(2, 2)\nreturn lam*x.mean() + (1 - lam) * x.norm(), x.mean() < lam"
+LOSSES = block("""
+    lam = np.random.beta(2, 2)
+    return lam*x.mean() + (1 - lam) * x.norm(), x.mean() < lam""")
 
 
 def test_what_has_no_dimensions_meets_a_number_of_its_dtype():
@@ -135,11 +188,17 @@ def test_what_has_no_dimensions_meets_a_number_of_its_dtype():
 
 
 def test_the_losses_of_a_mixed_batch_stay_as_they_are():
-    head = HEAD.replace("import torch\n", "import torch\nimport torch.nn.functional as F\n")
-    body = (
-        "lam = np.random.beta(0.4, 0.4)\nout = (lam * x + (1 - lam) * x.flip(0)) @ w\n"
-        "return lam * F.cross_entropy(out, y) + (1 - lam) * F.cross_entropy(out, y.flip(0))"
+    head = HEAD.replace(
+        "import torch\n",
+        block("""
+            import torch
+            import torch.nn.functional as F
+        """),
     )
+    body = block("""
+        lam = np.random.beta(0.4, 0.4)
+        out = (lam * x + (1 - lam) * x.flip(0)) @ w
+        return lam * F.cross_entropy(out, y) + (1 - lam) * F.cross_entropy(out, y.flip(0))""")
     labels, weight = torch.tensor([0, 1, 2, 0]), torch.randn(3, 3, requires_grad=True)
     outcome = rewritten(
         f"{head}{_function(body, 'x', 'y', 'w')}", torch.randn(4, 3), labels, weight
@@ -160,7 +219,9 @@ def test_what_has_no_dimensions_keeps_its_dtype(x):
 
 
 def test_a_draw_in_a_lambda():
-    body = "scale = lambda y: y + random.gauss(0.0, 1.0)\nreturn scale(x)"
+    body = block("""
+        scale = lambda y: y + random.gauss(0.0, 1.0)
+        return scale(x)""")
     outcome = rewritten(f"{HEAD}{_function(body)}", X)
     assert "scale = lambda y: y + _draw_gauss()\n" in outcome.source, outcome.refusals
     outcome.check()
@@ -170,25 +231,44 @@ def test_a_draw_in_a_lambda():
     ("before", "after"),
     [
         (
-            "i = np.random.randint(0, x.shape[1] - 3)\nreturn x[:, i:i + 4]",
-            "i = _draw_i(x.shape[1])\nreturn x[:, i + torch.arange(4, device=x.device)]",
+            block("""
+                i = np.random.randint(0, x.shape[1] - 3)
+                return x[:, i:i + 4]"""),
+            block("""
+                i = _draw_i(x.shape[1])
+                return x[:, i + torch.arange(4, device=x.device)]"""),
         ),
         (
-            "i = random.randint(0, 12)\nreturn x[:, i:i + 4]",
-            "i = _draw_i()\nreturn x[:, i + torch.arange(4, device=x.device)]",
+            block("""
+                i = random.randint(0, 12)
+                return x[:, i:i + 4]"""),
+            block("""
+                i = _draw_i()
+                return x[:, i + torch.arange(4, device=x.device)]"""),
         ),
         (
-            "i = int(random.random() * 12)\nreturn x[:, i] * 2",
-            "i = _draw_i()\nreturn x[:, i[None]].squeeze(1) * 2",
+            block("""
+                i = int(random.random() * 12)
+                return x[:, i] * 2"""),
+            block("""
+                i = _draw_i()
+                return x[:, i[None]].squeeze(1) * 2"""),
         ),
         (
-            "x = x.clone()\nt = np.random.randint(1, 4)\n"
-            "start = random.randint(0, x.shape[1] - t)\n"
-            "x[:, start : start + t] = x.mean()\nreturn x",
-            "x = x.clone()\nt = _draw_t()\nstart = _draw_start(x.shape[1], t)\n"
-            "positions = torch.arange(x.shape[1], device=x.device)\n"
-            "inside = (positions >= start) & (positions < start + t)\n"
-            "x.masked_fill_(inside, x.mean())\nreturn x",
+            block("""
+                x = x.clone()
+                t = np.random.randint(1, 4)
+                start = random.randint(0, x.shape[1] - t)
+                x[:, start : start + t] = x.mean()
+                return x"""),
+            block("""
+                x = x.clone()
+                t = _draw_t()
+                start = _draw_start(x.shape[1], t)
+                positions = torch.arange(x.shape[1], device=x.device)
+                inside = (positions >= start) & (positions < start + t)
+                x.masked_fill_(inside, x.mean())
+                return x"""),
         ),
     ],
 )
@@ -200,10 +280,12 @@ def test_a_number_that_is_an_index_or_a_bound(before, after):
 
 
 def test_a_draw_takes_the_number_that_another_drew():
-    body = (
-        "x = x.clone()\nt = int(np.random.uniform(0, 5))\nstart = random.randint(0, 16 - t)\n"
-        "x[:, start : start + t] = 0\nreturn x"
-    )
+    body = block("""
+        x = x.clone()
+        t = int(np.random.uniform(0, 5))
+        start = random.randint(0, 16 - t)
+        x[:, start : start + t] = 0
+        return x""")
     outcome = rewritten(f"{HEAD}{_function(body)}", torch.randn(2, 16))
     assert "    return torch.tensor(int(np.random.uniform(0, 5)), " in outcome.source
     assert "def _draw_start(t: torch.Tensor) -> torch.Tensor:\n" in outcome.source
@@ -214,7 +296,9 @@ def test_a_draw_takes_the_number_that_another_drew():
 @pytest.mark.parametrize(
     "test",
     [
-        "if not training or p > 0.5:\n        x = x * 2",
+        block("""
+            if not training or p > 0.5:
+                    x = x * 2"""),
         "if training and p < 0.5:\n        continue\n    x = x * 2",
         "skips = True if training and p < 0.5 else False\n    if not skips:\n        x = x * 2",
     ],

@@ -3,10 +3,18 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import random\n\nimport numpy as np\nimport torch\n\n\n"
+HEAD = block("""
+    import random
+
+    import numpy as np
+    import torch
+
+
+""")
 X = torch.randn(2, 16)
 
 
@@ -18,13 +26,21 @@ def _function(body):
     ("before", "drawn", "after"),
     [
         (
-            "m = torch.zeros(2, 16, dtype=torch.bool)\nk = 5\nfor i in range(len(x)):\n"
-            "    ids = random.sample(range(x.shape[1]), k)\n    m[i, ids] = True\n"
-            "return torch.where(m, x, 0)",
+            block("""
+                m = torch.zeros(2, 16, dtype=torch.bool)
+                k = 5
+                for i in range(len(x)):
+                    ids = random.sample(range(x.shape[1]), k)
+                    m[i, ids] = True
+                return torch.where(m, x, 0)"""),
             ("n: int, k: int", "random.sample(range(n), k)", "k"),
-            "m = torch.zeros(2, 16, dtype=torch.bool)\nk = 5\nfor i in range(len(x)):\n"
-            "    ids = _draw_ids(x.shape[1], k)\n    m[i, ids] = True\n"
-            "return torch.where(m, x, 0)",
+            block("""
+                m = torch.zeros(2, 16, dtype=torch.bool)
+                k = 5
+                for i in range(len(x)):
+                    ids = _draw_ids(x.shape[1], k)
+                    m[i, ids] = True
+                return torch.where(m, x, 0)"""),
         ),
         (
             "return x[:, np.random.permutation(16)]",
@@ -32,16 +48,24 @@ def _function(body):
             "return x[:, _draw_permutation()]",
         ),
         (
-            "keep = torch.from_numpy(np.random.permutation(x.size(1))[:4]).to(x.device)\n"
-            "return x[:, keep]",
+            block("""
+                keep = torch.from_numpy(np.random.permutation(x.size(1))[:4]).to(x.device)
+                return x[:, keep]"""),
             ("n: int", "np.random.permutation(n)", "n"),
-            "keep = _draw_permutation(x.size(1))[:4].to(x.device)\nreturn x[:, keep]",
+            block("""
+                keep = _draw_permutation(x.size(1))[:4].to(x.device)
+                return x[:, keep]"""),
         ),
         (
-            "ids = np.random.choice(16, 5, replace=False)\n"
-            "keep = torch.as_tensor(ids, dtype=torch.int32)\nreturn x[:, keep] * len(ids)",
+            block("""
+                ids = np.random.choice(16, 5, replace=False)
+                keep = torch.as_tensor(ids, dtype=torch.int32)
+                return x[:, keep] * len(ids)"""),
             ("", "np.random.choice(16, 5, replace=False)", "5"),
-            "ids = _draw_ids()\nkeep = ids.to(dtype=torch.int32)\nreturn x[:, keep] * len(ids)",
+            block("""
+                ids = _draw_ids()
+                keep = ids.to(dtype=torch.int32)
+                return x[:, keep] * len(ids)"""),
         ),
     ],
 )
@@ -62,9 +86,16 @@ def test_fixed(before, drawn, after):
     [
         ("return x[:, sorted(random.sample(range(16), 5))]", "random.sample(range(16), 5)"),
         ("return x[:, random.sample([3, 4, 5], 2)]", "random.sample([3, 4, 5], 2)"),
-        ("ids = random.sample(range(16), 2)\nreturn x * ids[0]", "random.sample(range(16), 2)"),
         (
-            "ids = np.random.choice(16, 2, p=[1 / 16] * 16)\nreturn x[:, ids]",
+            block("""
+                ids = random.sample(range(16), 2)
+                return x * ids[0]"""),
+            "random.sample(range(16), 2)",
+        ),
+        (
+            block("""
+                ids = np.random.choice(16, 2, p=[1 / 16] * 16)
+                return x[:, ids]"""),
             "np.random.choice(16, 2, p=[1 / 16] * 16)",
         ),
     ],

@@ -4,6 +4,7 @@ from torch.testing import assert_close
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -68,6 +69,12 @@ def test_the_same_numbers_are_drawn_in_the_graph(draw, fixed):
 
 
 def test_torch_is_imported():
-    source = "from torch import nn\n\n\ndef f(x):\n    return x + x.new_empty(3).random_(5)\n"
+    source = block("""
+        from torch import nn
+
+
+        def f(x):
+            return x + x.new_empty(3).random_(5)
+    """)
     new, _, _ = offered(source, "x.new_empty(3).random_(5)", "tensor mutation", X, rule="FG704")
     assert "import torch\n" in new and imported(new).f(X).shape == X.shape

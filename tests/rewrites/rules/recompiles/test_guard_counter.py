@@ -2,6 +2,7 @@ import pytest
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered
+from tests.text import block
 
 HEAD = """import torch
 
@@ -33,13 +34,19 @@ def test_left_alone(body):
     ("before", "after"),
     [
         (
-            "# note\n        self.count += 1  # calls",
-            "# note\n        if not torch.compiler.is_compiling():\n"
-            "            self.count += 1  # calls",
+            block("""
+                # note
+                        self.count += 1  # calls"""),
+            block("""
+                # note
+                        if not torch.compiler.is_compiling():
+                            self.count += 1  # calls"""),
         ),
         (
             "self.seen.append( x )",
-            "if not torch.compiler.is_compiling():\n            self.seen.append( x )",
+            block("""
+                if not torch.compiler.is_compiling():
+                            self.seen.append( x )"""),
         ),
     ],
 )

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from tests.rewrites.harness import offered, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
@@ -17,35 +18,67 @@ def _source(body):
 
 PAIRS = [
     (
-        "for i in range(2):\n    for k in set(ids[i].tolist()):\n        if x[i, k] < 0:\n"
-        "            x[i, k] *= 1.3\n        else:\n            x[i, k] /= 1.3",
-        "for i in range(2):\n    index = ids[i]\n    x[i, index] = torch.where("
-        "x[i, index] < 0, x[i, index] * 1.3, x[i, index] / 1.3)",
+        block("""
+            for i in range(2):
+                for k in set(ids[i].tolist()):
+                    if x[i, k] < 0:
+                        x[i, k] *= 1.3
+                    else:
+                        x[i, k] /= 1.3"""),
+        block("""
+        for i in range(2):
+            index = ids[i]
+            x[i, index] = torch.where(x[i, index] < 0, x[i, index] * 1.3, x[i, index] / 1.3)"""),
     ),
     (
-        "# never\nfor k in ids[0].cpu().numpy():\n    x[..., k] = -float('inf')",
-        "# never\nx[..., ids[0]] = -float('inf')",
+        block("""
+            # never
+            for k in ids[0].cpu().numpy():
+                x[..., k] = -float('inf')"""),
+        block("""
+            # never
+            x[..., ids[0]] = -float('inf')"""),
     ),
     (
-        "counts = x[0]\nids = ids[1]\nfor k in ids.tolist():\n    counts[k] += 1",
-        "counts = x[0]\nids = ids[1]\n"
-        "counts.index_put_((ids,), torch.ones_like(ids, dtype=counts.dtype), accumulate=True)",
+        block("""
+            counts = x[0]
+            ids = ids[1]
+            for k in ids.tolist():
+                counts[k] += 1"""),
+        block("""
+        counts = x[0]
+        ids = ids[1]
+        counts.index_put_((ids,), torch.ones_like(ids, dtype=counts.dtype), accumulate=True)"""),
     ),
     (
-        "counts = x[0]\nfor k in ids[1].tolist():\n    counts[k] += 0.5",
+        block("""
+            counts = x[0]
+            for k in ids[1].tolist():
+                counts[k] += 0.5"""),
         "counts = x[0]\nindex = ids[1]\n"
         "counts.index_put_((index,), torch.full_like(index, 0.5, dtype=counts.dtype), "
         "accumulate=True)",
     ),
     (
-        "best = x.argmax(1)\nfor i, k in enumerate(best.tolist()):\n"
-        "    if k == 0:\n        continue\n    x[i, k] = x[i, k] * 2",
-        "best = x.argmax(1)\nrows = torch.arange(len(best), device=best.device)\n"
-        "x[rows, best] = torch.where(best == 0, x[rows, best], x[rows, best] * 2)",
+        block("""
+            best = x.argmax(1)
+            for i, k in enumerate(best.tolist()):
+                if k == 0:
+                    continue
+                x[i, k] = x[i, k] * 2"""),
+        block("""
+            best = x.argmax(1)
+            rows = torch.arange(len(best), device=best.device)
+            x[rows, best] = torch.where(best == 0, x[rows, best], x[rows, best] * 2)"""),
     ),
     (
-        "y = x[0]\nfor k in set(ids[1].tolist()):\n    if k != 3 and not y[k] > 0:\n"
-        "        y[k] = 0.0\n    elif k == 4:\n        y[k] = -y[k]",
+        block("""
+            y = x[0]
+            for k in set(ids[1].tolist()):
+                if k != 3 and not y[k] > 0:
+                    y[k] = 0.0
+                elif k == 4:
+                    y[k] = -y[k]"""),
         "y = x[0]\nindex = ids[1]\ny[index] = torch.where((index != 3) & (~(y[index] > 0)), 0.0, "
         "torch.where(index == 4, -y[index], y[index]))",
     ),
@@ -63,32 +96,153 @@ def test_fixed():
 
 
 LEFT_ALONE = [
-    ("x = x[0]\nfor k in ids[0].tolist():\n    x[0] = x[k]", "assigned in each iteration"),
-    ("x = x[0]\nfor k in ids[0].tolist():\n    x[k] = x[k - 1]", "another iteration"),
-    ("x = x[0]\nfor k in ids[0].tolist():\n    x[k] = x[0]", "not known to be a number"),
-    ("x = x[0]\nfor k in ids[0].tolist():\n    x[k] = 1 / x[k]", "may be NaN"),
-    ("x = x[0]\nfor k in ids[0].tolist():\n    x[k] = k", "the number itself"),
-    ("x = x[0]\nfor k in ids[0].tolist():\n    x[k] = torch.rand(())", "known to be a number"),
-    ("x = x[0]\nfor k in ids[0].tolist():\n    x[k] = x.sum().item()", "another iteration"),
-    ("for k in ids[0].tolist():\n    x[0, k] = 1\n    x[1, k] = 2", "several places"),
-    ("y = x * 1\nfor k in ids[0].tolist():\n    x[0, k] *= 2\n    y[0, k] += 1", "several places"),
-    ("y = x[0] * 1\nfor k in ids[0].tolist():\n    x[:, k] = y[k]", "no single element"),
-    ("for k in ids[0].tolist():\n    x[0, k] = 1\n    y = k", None),
-    ("ids = ids[0]\nfor k in ids.tolist():\n    ids[k] = 1", "what the loop goes over"),
-    ("for k in ids[0].tolist():\n    x[0, k] = 1\nx = x * k", "read after the loop"),
-    ("for k in ids[0].tolist():\n    x[0, k] = 1 if k else 2", "the number itself"),
-    ("for k in ids[0].tolist():\n    if k:\n        x[0, k] = 1 + x[0, k]", "compare elements"),
-    ("for k in ids[0].tolist():\n    if k > 1:\n        x[:, k] = 0", "no single element"),
-    ("for k in ids[0].tolist():\n    if k > 1:\n        x[0, k] *= x[0, k]", "may be NaN"),
-    ("y = x.double()\nfor k in ids[0].tolist():\n    x[0, k] = y[0, k]", "of another dtype"),
-    ("n = x.long()\nfor k in ids[0].tolist():\n    n[0, k] = 0.5", "of another dtype"),
     (
-        "for i, k in enumerate(sorted(ids[0].tolist())):\n    x[i, k] = 1",
+        block("""
+            x = x[0]
+            for k in ids[0].tolist():
+                x[0] = x[k]"""),
+        "assigned in each iteration",
+    ),
+    (
+        block("""
+            x = x[0]
+            for k in ids[0].tolist():
+                x[k] = x[k - 1]"""),
+        "another iteration",
+    ),
+    (
+        block("""
+            x = x[0]
+            for k in ids[0].tolist():
+                x[k] = x[0]"""),
+        "not known to be a number",
+    ),
+    (
+        block("""
+            x = x[0]
+            for k in ids[0].tolist():
+                x[k] = 1 / x[k]"""),
+        "may be NaN",
+    ),
+    (
+        block("""
+            x = x[0]
+            for k in ids[0].tolist():
+                x[k] = k"""),
+        "the number itself",
+    ),
+    (
+        block("""
+            x = x[0]
+            for k in ids[0].tolist():
+                x[k] = torch.rand(())"""),
+        "known to be a number",
+    ),
+    (
+        block("""
+            x = x[0]
+            for k in ids[0].tolist():
+                x[k] = x.sum().item()"""),
+        "another iteration",
+    ),
+    (
+        block("""
+            for k in ids[0].tolist():
+                x[0, k] = 1
+                x[1, k] = 2"""),
+        "several places",
+    ),
+    (
+        block("""
+            y = x * 1
+            for k in ids[0].tolist():
+                x[0, k] *= 2
+                y[0, k] += 1"""),
+        "several places",
+    ),
+    (
+        block("""
+            y = x[0] * 1
+            for k in ids[0].tolist():
+                x[:, k] = y[k]"""),
+        "no single element",
+    ),
+    (
+        block("""
+            for k in ids[0].tolist():
+                x[0, k] = 1
+                y = k"""),
         None,
     ),
     (
-        "for k in ids[0].tolist():\n    if k > 1:\n        if k == 2:\n            continue\n"
-        "        x[0, k] = 0\n    x[0, k] = 1",
+        block("""
+            ids = ids[0]
+            for k in ids.tolist():
+                ids[k] = 1"""),
+        "what the loop goes over",
+    ),
+    (
+        block("""
+            for k in ids[0].tolist():
+                x[0, k] = 1
+            x = x * k"""),
+        "read after the loop",
+    ),
+    (
+        block("""
+            for k in ids[0].tolist():
+                x[0, k] = 1 if k else 2"""),
+        "the number itself",
+    ),
+    (
+        block("""
+            for k in ids[0].tolist():
+                if k:
+                    x[0, k] = 1 + x[0, k]"""),
+        "compare elements",
+    ),
+    (
+        block("""
+            for k in ids[0].tolist():
+                if k > 1:
+                    x[:, k] = 0"""),
+        "no single element",
+    ),
+    (
+        block("""
+            for k in ids[0].tolist():
+                if k > 1:
+                    x[0, k] *= x[0, k]"""),
+        "may be NaN",
+    ),
+    (
+        block("""
+            y = x.double()
+            for k in ids[0].tolist():
+                x[0, k] = y[0, k]"""),
+        "of another dtype",
+    ),
+    (
+        block("""
+            n = x.long()
+            for k in ids[0].tolist():
+                n[0, k] = 0.5"""),
+        "of another dtype",
+    ),
+    (
+        block("""
+            for i, k in enumerate(sorted(ids[0].tolist())):
+                x[i, k] = 1"""),
+        None,
+    ),
+    (
+        block("""
+            for k in ids[0].tolist():
+                if k > 1:
+                    if k == 2:
+                        continue
+                    x[0, k] = 0
+                x[0, k] = 1"""),
         "followed by more",
     ),
 ]
@@ -105,16 +259,26 @@ def test_left_alone(body, reason):
 
 ON = "`ids[0]` is on the device of `x`"
 ASSUMED = {
-    "for k in ids[0].tolist():\n    x[0, k] = 2.0": (),
-    "for k in ids[0].tolist():\n    x[0, k] *= 2": ("no number is twice in `ids[0]`",),
-    "for k in set(ids[0].tolist()):\n    x[0, k] *= 2": (
-        "no two numbers in `ids[0]` are one place, as -1 and the last are",
-    ),
-    "for k in ids[0].tolist():\n    if k != 9:\n        x[0, k] = 2.0": (
+    block("""
+        for k in ids[0].tolist():
+            x[0, k] = 2.0"""): (),
+    block("""
+        for k in ids[0].tolist():
+            x[0, k] *= 2"""): ("no number is twice in `ids[0]`",),
+    block("""
+        for k in set(ids[0].tolist()):
+            x[0, k] *= 2"""): ("no two numbers in `ids[0]` are one place, as -1 and the last are",),
+    block("""
+        for k in ids[0].tolist():
+            if k != 9:
+                x[0, k] = 2.0"""): (
         "every number in `ids[0]` is an index of `x`",
         "no number is twice in `ids[0]`",
     ),
-    "y = x * 1\nfor k in ids[0].tolist():\n    x[0, k] = y[0, k]": ("`x` and `y` share no memory",),
+    block("""
+        y = x * 1
+        for k in ids[0].tolist():
+            x[0, k] = y[0, k]"""): ("`x` and `y` share no memory",),
 }
 
 

@@ -4,10 +4,19 @@ import torch
 from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import math\nimport statistics\n\nimport numpy as np\nimport torch\n\n\n"
+HEAD = block("""
+    import math
+    import statistics
+
+    import numpy as np
+    import torch
+
+
+""")
 CATEGORY = "scalar extraction"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
@@ -240,14 +249,23 @@ def test_a_window_at_the_start_of_a_shorter_tensor(start, width):
 
 
 def test_a_window_of_a_buffer_or_of_several_tensors_has_its_length():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.register_buffer('table', torch.randn(6))\n\n"
-        "    def forward(self, x, y, n):\n        first = (n - 3).clamp(min=0)\n"
-        "        p = self.table[first : first + 4]\n        last = (n - 2).clamp(min=0)\n"
-        "        q, r = x[last : last + 3], 1\n        s = y[last : last + 3]\n"
-        "        return p[:3] + q + r + s\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer('table', torch.randn(6))
+
+            def forward(self, x, y, n):
+                first = (n - 3).clamp(min=0)
+                p = self.table[first : first + 4]
+                last = (n - 2).clamp(min=0)
+                q, r = x[last : last + 3], 1
+                s = y[last : last + 3]
+                return p[:3] + q + r + s
+    """)
     outcome = rewritten(source, torch.randn(6), torch.randn(9), torch.tensor(4))
     assert "min(" not in outcome.source.replace("(min=0)", ""), outcome.source
     assert "torch.arange(3, device=x.device)" in outcome.source, outcome.refusals
@@ -255,12 +273,18 @@ def test_a_window_of_a_buffer_or_of_several_tensors_has_its_length():
 
 
 def test_a_list_of_numbers_that_is_an_index_is_stacked():
-    source = (
-        "import torch\n\n\ndef position(times, time):\n"
-        "    return int((times == time).int().argmax())\n\n\n"
-        "def f(times, wanted, x):\n"
-        "    at = [position(times, time) for time in wanted]\n    return x[at] * 2\n"
-    )
+    source = block("""
+        import torch
+
+
+        def position(times, time):
+            return int((times == time).int().argmax())
+
+
+        def f(times, wanted, x):
+            at = [position(times, time) for time in wanted]
+            return x[at] * 2
+    """)
     times = torch.arange(5.0)
     outcome = rewritten(source, times, times[[3, 1]], torch.randn(5, 2))
     assert "return (times == time).int().argmax()\n" in outcome.source
@@ -270,12 +294,18 @@ def test_a_list_of_numbers_that_is_an_index_is_stacked():
 
 
 def test_an_index_into_a_tensor_that_stays_on_its_device_is_unsafe():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.alphas = torch.linspace(0, 1, 9)\n\n"
-        "    def forward(self, t):\n"
-        "        return self.alphas[t.item()] * 2\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.alphas = torch.linspace(0, 1, 9)
+
+            def forward(self, t):
+                return self.alphas[t.item()] * 2
+    """)
     outcome = rewritten(source, torch.tensor(3))
     assert "self.alphas[t[None]].squeeze(0) * 2" in outcome.source
     assert outcome.assumes == ["`t.item()` is on the device of `self.alphas`"]
@@ -374,13 +404,22 @@ def test_a_converted_index_that_is_returned_is_unsafe():
 
 
 def test_a_converted_index_is_on_the_device_of_the_table():
-    source = (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.alphas = torch.linspace(0, 1, 9)\n\n"
-        "    def previous(self, t):\n        return t - 1\n\n"
-        "    def forward(self, t):\n        p = self.previous(t)\n"
-        "        return self.alphas[p] * 2\n"
-    )
+    source = block("""
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.alphas = torch.linspace(0, 1, 9)
+
+            def previous(self, t):
+                return t - 1
+
+            def forward(self, t):
+                p = self.previous(t)
+                return self.alphas[p] * 2
+    """)
     outcome = rewritten(source, torch.tensor(3))
     assert "        p = torch.as_tensor(p, device=self.alphas.device)\n" in outcome.source
     assert outcome.applicability == [Applicability.SAFE]

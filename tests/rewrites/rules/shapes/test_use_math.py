@@ -3,10 +3,18 @@ import torch
 
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten, rewritten_together
+from tests.text import block
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import math\n\nimport numpy as np\nimport torch\n\n\n"
+HEAD = block("""
+    import math
+
+    import numpy as np
+    import torch
+
+
+""")
 CATEGORY = "NumPy scalar"
 X = torch.randn(2, 3, 4)
 
