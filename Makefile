@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 TORCH ?=
+NEXT := 2.15.0
 # What must also pass on any torch: what listens to the compiler, what explain says of it, and the
 # table of constructs of that torch.
 ANY_TORCH := tests/compiler tests/diagnose/test_dynamo_explain_gaps.py tests/diagnose/test_dynamo_explain_gaps_distributed.py \
@@ -12,22 +13,40 @@ VENV := .venv$(if $(TORCH),-$(TORCH))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test quick lint zoo docs clean
+.PHONY: demo test quick durations record nightly lint zoo docs clean
 
 demo: $(READY)
 	@$(BIN)/python -m examples.demo
 
+PYTEST := $(BIN)/python -m pytest -n 2
+TESTS ?= tests
+
 ifeq ($(TORCH),)
 test: $(READY) lint
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(PYTEST) --dist worksteal --changed
 else
 test: $(READY)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ANY_TORCH)
+	@$(PYTEST) --dist worksteal --changed $(ANY_TORCH)
 endif
 
 # The tests that compile nothing and start no process.
 quick: $(READY) lint
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not compiles and not slow'
+	@$(PYTEST) --dist worksteal -m 'not compiles and not slow'
+
+# The seconds of each test of the last run, longest first.
+durations:
+	@sort -rn build/durations*.tsv | head -n $(or $(LINES),40)
+
+# Runs for real what the tests under TESTS ask for and no recording answers, and records it.
+record: $(READY)
+	@$(PYTEST) --dist loadfile --recorded=write $(TESTS)
+
+# Every test with nothing replayed or left out, all golden data, and torch 2.15; run it again to
+# resume. CORPORA=1 adds the corpora of benchmarks/.
+nightly: $(READY)
+	@$(MAKE) --no-print-directory .venv-$(NEXT)/.ready TORCH=$(NEXT)
+	$(if $(CORPORA),@$(BIN)/pip install -q -c constraints.txt -e '.[zoo]')
+	@$(BIN)/python -m benchmarks.nightly --torch $(NEXT) $(if $(CORPORA),--corpora) -- $(ANY_TORCH)
 
 lint: $(READY)
 	@$(BIN)/ruff check .

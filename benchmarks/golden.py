@@ -1,7 +1,7 @@
 """Golden data: what explain, fix, bisect and minify find today, and whether it is still so.
 
-    python benchmarks/golden.py record [--only PART] [--jobs 2] [--fresh]
-    python benchmarks/golden.py compare [--only PART] [--jobs 2] [--resume]
+    python benchmarks/golden.py record [--only PART]… [--jobs 2] [--fresh]
+    python benchmarks/golden.py compare [--only PART]… [--jobs 2] [--resume]
 
 The data files, benchmarks/golden/{rules,examples,models,bugs}.json, hold facts and no prose; see
 `golden_facts`. Each case is asked through the public face in a process of its own. PART is a piece
@@ -152,15 +152,18 @@ def record(asking: Asking, keys: list[str], fresh: bool) -> int:
     return int(died)
 
 
-def compare(asking: Asking, keys: list[str], resume: bool) -> int:
-    """Print what differs from the golden data; exit code 1 if anything does."""
-    ANSWERS.parent.mkdir(exist_ok=True)
+def compare(asking: Asking, keys: list[str], resume: bool, kept: Path) -> int:
+    """Print what differs from the golden data; exit code 1 if anything does.
+
+    The answers are kept in a file; with `resume`, those that it has are not asked for again.
+    """
+    kept.parent.mkdir(exist_ok=True)
     if not resume:
-        ANSWERS.unlink(missing_ok=True)
-    lines = ANSWERS.read_text().splitlines() if ANSWERS.exists() else []
+        kept.unlink(missing_ok=True)
+    lines = kept.read_text().splitlines() if kept.exists() else []
     answers = {row["key"]: row for row in map(json.loads, lines) if row["key"] in keys}
     changed = [key for key in keys if key in answers and _changed(key, answers[key])]
-    with ANSWERS.open("a") as file:
+    with kept.open("a") as file:
         left = [key for key in keys if key not in answers]
         for key, (answer,) in asking.answers(left, 1):
             print(json.dumps({"key": key, **answer}), file=file, flush=True)
@@ -194,30 +197,33 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", choices=("record", "compare"))
-    parser.add_argument("--only", default="", metavar="PART", help="cases whose key holds PART")
+    parser.add_argument(
+        "--only", action="append", metavar="PART", help="cases whose key holds a PART"
+    )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases at a time")
     parser.add_argument("--timeout", type=float, default=400, metavar="S", help="for one case")
     parser.add_argument("--fresh", action="store_true", help="record known cases again")
     parser.add_argument("--resume", action="store_true", help="go on with the last comparison")
+    parser.add_argument("--answers", type=Path, default=ANSWERS, metavar="FILE", help="kept here")
     bugs = ROOT.parent / "shared" / "bugs"
     parser.add_argument("--bugs", type=Path, default=bugs, metavar="FOLDER", help="scripts of bugs")
     options = parser.parse_args()
     keys = [
-        key
+        f"{part}/{name}"
         for part, cases in golden_cases.cases(options.bugs).items()
         for name in cases
-        if options.only in (key := f"{part}/{name}")
+        if any(text in f"{part}/{name}" for text in options.only or [""])
     ]
     if options.command == "compare":
         keys = [key for key in keys if key.partition("/")[2] in golden(key.partition("/")[0])]
     if not keys:
-        print(f"no case's key holds {options.only!r}", file=sys.stderr)
+        print(f"no case's key holds {' or '.join(options.only)}", file=sys.stderr)
         return 2
     asking = Asking(options)
     try:
         if options.command == "record":
             return record(asking, keys, options.fresh)
-        return compare(asking, keys, options.resume)
+        return compare(asking, keys, options.resume, options.answers)
     except KeyboardInterrupt:
         asking.server.close()
         print("interrupted; run again to go on", file=sys.stderr)

@@ -174,12 +174,12 @@ def test_no_statement_can_be_taken_away() -> None:
 
     small, _ = reduced(text, lambda candidate: runs(candidate, doubled))
     tree = ast.parse(small)
-    for block in [node.body for node in ast.walk(tree) if hasattr(node, "body")]:
-        for index in range(len(block)):
-            statement = block.pop(index)
-            if block:
+    for body in [node.body for node in ast.walk(tree) if hasattr(node, "body")]:
+        for index in range(len(body)):
+            statement = body.pop(index)
+            if body:
                 assert not runs(ast.unparse(tree), doubled), ast.unparse(tree)
-            block.insert(index, statement)
+            body.insert(index, statement)
 
 
 def test_one_job_and_three_give_the_same() -> None:

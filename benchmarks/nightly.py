@@ -1,0 +1,143 @@
+"""Every test with nothing replayed or left out, all golden data, and another torch, in one command.
+
+    make nightly [CORPORA=1]
+
+Each part runs once on a commit: after an interruption the same command goes on with the tests and
+cases that have not passed. A part that fails ends the run with exit code 1, and runs again the next
+time. If all parts are green, the commit and the minutes of each part are written to
+benchmarks/results/nightly.md, and the files that golden cases and tests executed to
+tests/recorded/executed*.json: commit both. The exit code is 2 if files differ from the commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORT = ROOT / "benchmarks" / "results" / "nightly.md"
+WRITTEN = "tests/recorded/executed", "benchmarks/results/"
+"""Beginnings of the paths that this command writes."""
+CORPORA = (
+    ("benchmarks/zoo.py",),
+    ("benchmarks/fix_zoo.py",),
+    ("benchmarks/field.py",),
+    ("benchmarks/reports.py",),
+    ("benchmarks/minify.py",),
+    ("benchmarks/guarded.py",),
+    ("-m", "benchmarks.opdb.score"),
+    ("-m", "benchmarks.loops.models"),
+    ("-m", "benchmarks.loops.bugs"),
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command of a nightly run."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+def parts(folder: Path, torch: str, any_torch: list[str], corpora: bool) -> list[Part]:
+    """Return the commands of a run that keeps what has passed in `folder`."""
+    here, there = sys.executable, f".venv-{torch}/bin/python"
+    pytest = ("-m", "pytest", "-n", "2", "--dist", "worksteal")
+    answers = str(folder / "golden.jsonl")
+    cases = ("--only", "models/", "--only", "bugs/", "--only", "examples/command")  # not tests
+    found = [
+        Part("lint", ("make", "lint")),
+        Part("tests", (here, *pytest, "--recorded=check", "--resume", str(folder / "tests"))),
+        Part(
+            "golden data",
+            (here, "benchmarks/golden.py", "compare", "--resume", "--answers", answers, *cases),
+        ),
+        Part(
+            f"torch {torch}",
+            (there, *pytest, "--resume", str(folder / f"torch-{torch}"), *any_torch),
+        ),
+    ]
+    if corpora:
+        found += [Part(command[-1], (here, *command)) for command in CORPORA]
+    return found
+
+
+class Progress:
+    """The parts that are done on a commit, and the seconds that each took in all its runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        data = json.loads(path.read_text()) if path.exists() else {}
+        self.seconds: dict[str, float] = data.get("seconds", {})
+        self.done: list[str] = data.get("done", [])
+
+    def add(self, name: str, seconds: float, passed: bool) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.done += [name] if passed else []
+        self._path.write_text(json.dumps({"seconds": self.seconds, "done": self.done}))
+
+
+def run(commit: str, todo: list[Part], progress: Progress) -> int:
+    """Run the parts that are not done; return the exit code."""
+    for part in todo:
+        if part.name in progress.done:
+            print(f"{part.name}: done before", flush=True)
+            continue
+        print(f"{part.name}: {' '.join(part.command)}", flush=True)
+        start, code = monotonic(), 1
+        try:
+            code = subprocess.run(part.command, cwd=ROOT).returncode
+        finally:
+            progress.add(part.name, monotonic() - start, code == 0)
+        if code:
+            print(f"{part.name} failed; `make nightly` goes on with what has not passed")
+            return 1
+    REPORT.write_text(report(commit, todo, progress))
+    print(f"green: {REPORT.relative_to(ROOT)}")
+    return 0
+
+
+def report(commit: str, done: list[Part], progress: Progress) -> str:
+    """Return the text of `nightly.md`."""
+    rows = [f"| {part.name} | {progress.seconds[part.name] / 60:.0f} |" for part in done]
+    lines = ["# Nightly", "", f"Last green on {commit}.", "", "| part | minutes |", "| --- | --- |"]
+    return "\n".join([*lines, *rows, ""])
+
+
+def git(*arguments: str) -> str:
+    command = ("git", *arguments)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--torch", default="2.15.0", help="the other torch")
+    parser.add_argument(
+        "--corpora", action="store_true", help="run the corpora of benchmarks/, too"
+    )
+    parser.add_argument("any_torch", nargs="+", metavar="TESTS", help="tests for the other torch")
+    options = parser.parse_args()
+    changed = [line[3:] for line in git("status", "--porcelain").splitlines()]
+    if changed := [path for path in changed if not path.startswith(WRITTEN)]:
+        print(f"{changed[0]} differs from the commit: commit it first", file=sys.stderr)
+        return 2
+    commit = git("rev-parse", "--short", "HEAD").strip()
+    folder = ROOT / "build" / "nightly" / commit
+    folder.mkdir(parents=True, exist_ok=True)
+    todo = parts(folder, options.torch, options.any_torch, options.corpora)
+    try:
+        return run(commit, todo, Progress(folder / "parts.json"))
+    except KeyboardInterrupt:
+        print("interrupted; run it again to go on", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
