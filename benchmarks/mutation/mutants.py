@@ -1,27 +1,27 @@
-"""Mutation test: small faults in the source, each run against the tests that cover its file.
+"""Mutation test: small faults in the source, each run against the nearest tests of its file.
 
-    python -m benchmarks.mutation.mutants draw rewrites diagnose minifier [--count 20] [--seed 0]
-    python -m benchmarks.mutation.mutants run [--tree PATH]... [--seconds 60]
+    python -m benchmarks.mutation.mutants draw rewrites/rules=40 compiler=20 … [--seed 0]
+    python -m benchmarks.mutation.mutants run [--tree PATH]…
 
-`draw` writes mutants to benchmarks/results/mutants.jsonl, `--count` for each folder. A mutant edits
-one line in the body of a function, a line that its folder has once. `--also PATH` draws from lines
-that a second checkout has, too, so that `run --tree . --tree PATH` compares the tests of both.
+`draw` writes mutants to benchmarks/results/mutants.jsonl, as many of each folder as is said. A
+mutant edits one line in the body of a function, a line that its folder has once. `--also PATH`
+draws from lines that a second checkout has, too, so that `run --tree . --tree PATH` compares the
+tests of both.
 
 `run` applies one mutant at a time to a copy of the checkout and adds a line to
-benchmarks/results/mutants-<commit>.jsonl, so an interrupted run resumes. The tests that cover its
-file (`covering_tests`) run until one fails or they have used `--seconds` of processor time; a test
-that hangs fails. At the end the tests that killed run on the source as it is: one that fails there
-kills nothing. benchmarks/results/mutants.json says what killed which mutant.
+benchmarks/results/mutants-<commit>.jsonl, so an interrupted run resumes; two runs, each with one
+tree, may go on at once. At most forty tests that cover the file (`covering_tests`) run until one
+fails, those that `make test` would run; a test that hangs fails. At the end the tests that killed
+run on the source as it is: one that fails there kills nothing. benchmarks/results/mutants.json
+says what killed which mutant.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from itertools import zip_longest
@@ -30,6 +30,7 @@ from time import monotonic
 from typing import Any
 
 from benchmarks.mutation import covering_tests
+from benchmarks.mutation.forked_pytest import run_forked
 from benchmarks.mutation.mutations import draw, single_lines
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,8 +43,8 @@ HANGS = 200
 class Copy:
     """A copy of a checkout's committed files in which one line at a time is another."""
 
-    def __init__(self, tree: Path, root: Path, seconds: float) -> None:
-        self.root, self.python, self.seconds = root, tree / ".venv" / "bin" / "python", seconds
+    def __init__(self, tree: Path, root: Path) -> None:
+        self.root = root
         self.commit = _git(tree, "rev-parse", "--short", "HEAD").strip()
         self.path = RESULTS / f"mutants-{self.commit}.jsonl"
         self.answers = {(row["before"], row["after"]): row for row in _read(self.path)}
@@ -55,9 +56,11 @@ class Copy:
         for file in (plugin, plugin.with_name("__init__.py")):
             shutil.copy2(file, root / file.relative_to(ROOT))
         self.tests = covering_tests.CoveringTests(root)
+        leaves_out = (root / "tests" / "session.py").exists()
+        self.options = ["--changed"] if leaves_out else []
 
-    def run(self, mutant: dict[str, Any], killer: str = "") -> dict[str, Any]:
-        """Run the tests on a mutant, first the one that killed it in another checkout."""
+    def run(self, mutant: dict[str, Any]) -> dict[str, Any]:
+        """Run the tests on a mutant."""
         single = single_lines(self.root / mutant["file"].partition("/")[0])
         if mutant["before"] not in single:
             return {"killed": None, "by": "the line is not in this tree"}
@@ -68,10 +71,7 @@ class Copy:
         tests = self.tests.covering(file)
         path.write_text("".join(lines))
         try:
-            failed, timed_out = [], False
-            for some in filter(None, (self._named(killer, tests), tests)):
-                if not failed and not timed_out:
-                    failed, timed_out = self.pytest("-x", *some)
+            failed, timed_out = self.pytest("-x", *tests) if tests else ([], False)
         finally:
             path.write_text(text)
         by = failed[0] if failed else "(time limit)" if timed_out else None
@@ -80,55 +80,40 @@ class Copy:
 
     def check(self) -> None:
         """Withdraw the verdicts of tests that fail on the source as it is."""
-        tests = {row["by"] for row in self.answers.values() if "::" in (row["by"] or "")}
-        self.seconds = 60.0 * len(tests)
-        failing = self.pytest(*sorted(tests))[0] if tests else []
+        tests = sorted({row["by"] for row in self.answers.values() if "::" in (row["by"] or "")})
+        some = (
+            tests[n : n + covering_tests.MOST] for n in range(0, len(tests), covering_tests.MOST)
+        )
+        failing = {test for part in some for test in self.pytest(*part)[0]}
         for row in self.answers.values():
             if row["by"] in failing:
                 row |= {"killed": None, "by": f"{row['by']}, which fails anyway"}
 
-    def _named(self, killer: str, tests: list[str]) -> list[str]:
-        """The tests of these modules that are functions of the killer's name."""
-        name = killer.partition("::")[2].partition("[")[0]
-        modules = [test for test in tests if name and "::" not in test]
-        text = f"def {name}("
-        return [f"{file}::{name}" for file in modules if text in (self.root / file).read_text()]
-
     def pytest(self, *arguments: str) -> tuple[list[str], bool]:
         """The tests that fail, and whether the run had to be stopped."""
-        command = [str(self.python), "-m", "pytest", "--hypothesis-seed=0", "--tb=no"]
-        command += ["-p", "no:cacheprovider", "-p", "benchmarks.mutation.covering_tests"]
-        command += [f"--timeout={HANGS}", *arguments]
-        environment = {"PYTHONPATH": str(self.root), covering_tests.SECONDS: str(self.seconds)}
-        quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "text": True}
-        where = {"cwd": self.root, "env": os.environ | environment, "start_new_session": True}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, **quiet, **where)
-        try:
-            output, timed_out = process.communicate(timeout=10 * self.seconds + HANGS)[0], False
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, timed_out = process.communicate()[0], True
+        command = ["--hypothesis-seed=0", "--tb=no", "-p", "no:cacheprovider"]
+        command += ["-p", "benchmarks.mutation.covering_tests", f"--timeout={HANGS}"]
+        code, output = run_forked(self.root, [*command, *self.options, *arguments], 40 * HANGS)
         failed = re.findall(f"^{covering_tests.FAILED}(.+)$", output, re.MULTILINE)
-        if process.returncode in (3, 4):  # pytest itself is at fault, or its arguments
-            raise RuntimeError(f"{' '.join(command)}\n{output}")
-        if process.returncode < 0 and not timed_out:
-            failed = [f"(signal {-process.returncode})"]
-        return failed, timed_out
+        if code in (3, 4):  # pytest itself is at fault, or its arguments
+            raise RuntimeError(f"{' '.join(arguments)}\n{output}")
+        if code is not None and code < 0:
+            failed = [f"(signal {-code})"]
+        return failed, code is None
 
 
-def run(trees: list[Path], seconds: float) -> None:
+def run(trees: list[Path]) -> None:
     """Run the mutants that have no answer yet, then check the tests that killed."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         numbered = [(tree.resolve(), Path(folder, str(n))) for n, tree in enumerate(trees)]
-        copies = [Copy(tree, root, seconds) for tree, root in numbered]
+        copies = [Copy(tree, root) for tree, root in numbered]
         for mutant in _read(MUTANTS):
-            edit, killer = (mutant["before"], mutant["after"]), ""
+            edit = mutant["before"], mutant["after"]
             for copy in copies:
                 if edit not in copy.answers:
-                    copy.answers[edit] = mutant | copy.run(mutant, killer)
+                    copy.answers[edit] = mutant | copy.run(mutant)
                     _write(copy.path, [*copy.answers.values()])
                     _show(copy.commit, copy.answers[edit])
-                killer = copy.answers[edit]["by"] or ""
         for copy in copies:
             copy.check()
             _write(copy.path, [*copy.answers.values()])
@@ -176,18 +161,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     drawing = commands.add_parser("draw", help="draw mutants")
-    drawing.add_argument("folders", nargs="+")
-    drawing.add_argument("--count", type=int, default=20, help="mutants of each folder")
+    drawing.add_argument("folders", nargs="+", metavar="FOLDER=COUNT")
     drawing.add_argument("--seed", type=int, default=0)
     drawing.add_argument("--also", type=Path, help="draw from lines that this checkout has, too")
     running = commands.add_parser("run", help="run tests on the mutants")
     running.add_argument("--tree", type=Path, action="append", help="a checkout to test")
-    running.add_argument("--seconds", type=float, default=60, help="processor time for one")
     options = parser.parse_args()
     if options.command == "run":
-        return run(options.tree or [ROOT], options.seconds)
+        return run(options.tree or [ROOT])
     drawn = [
-        draw(ROOT, folder, options.also, options.count, options.seed) for folder in options.folders
+        draw(ROOT, folder, options.also, int(count), options.seed)
+        for folder, _, count in (one.partition("=") for one in options.folders)
     ]
     mutants = [mutant for group in zip_longest(*drawn) for mutant in group if mutant]
     _write(MUTANTS, mutants)
