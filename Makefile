@@ -23,7 +23,7 @@ TESTS ?= tests
 
 ifeq ($(TORCH),)
 test: $(READY) lint
-	@$(PYTEST) --dist worksteal --changed
+	@$(PYTEST) --dist worksteal --changed --recorded=sample
 else
 test: $(READY)
 	@$(PYTEST) --dist worksteal --changed $(ANY_TORCH)

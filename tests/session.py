@@ -21,9 +21,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fullgraph's own tests")
     group.addoption(
         "--recorded",
-        choices=("replay", "check", "write"),
+        choices=("replay", "sample", "check", "write"),
         default="replay",
-        help="recorded runs answer (default), are compared with real ones, or are recorded",
+        help="recorded runs answer (default); one of each module, or each, is compared with a real "
+        "one; or they are recorded",
     )
     group.addoption(
         "--changed",

@@ -57,7 +57,7 @@ class Copy:
             shutil.copy2(file, root / file.relative_to(ROOT))
         self.tests = covering_tests.CoveringTests(root)
         leaves_out = (root / "tests" / "session.py").exists()
-        self.options = ["--changed"] if leaves_out else []
+        self.options = ["--changed", "--recorded=sample"] if leaves_out else []
 
     def run(self, mutant: dict[str, Any]) -> dict[str, Any]:
         """Run the tests on a mutant."""

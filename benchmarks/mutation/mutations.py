@@ -95,10 +95,11 @@ def single_lines(folder: Path) -> dict[str, tuple[Path, int]]:
 
 def draw(tree: Path, folder: str, also: Path | None, count: int, seed: int) -> list[dict[str, Any]]:
     """Draw mutants of a folder, each kind as often as the others, at most two in a file."""
-    single = single_lines(tree / folder)
-    shared = single_lines(also / folder) if also else single
+    top = folder.partition("/")[0]
+    single = single_lines(tree / top)
+    shared = single_lines(also / top) if also else single
     kinds = defaultdict(list)
-    for path in sorted({path for path, _ in single.values()}):
+    for path in sorted({at for at, _ in single.values() if at.is_relative_to(tree / folder)}):
         for kind, number, before, after in mutations(path.read_text()):
             if before in single and before in shared and _same_around(single, shared, before):
                 file = str(path.relative_to(tree))

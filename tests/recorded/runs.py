@@ -31,6 +31,8 @@ class Recording(enum.StrEnum):
     """Use of the recorded answers, as the pytest option `--recorded` has it."""
 
     REPLAY = "replay"
+    """They answer."""
+    SAMPLE = "sample"
     """They answer, and one program of each module runs for real and must give them."""
     CHECK = "check"
     """Every program runs for real and must give them."""
@@ -87,7 +89,7 @@ class RecordedRuns:
 
     def runs_for_real(self, program: str) -> bool:
         """Return whether recorded answers on this program are checked rather than used."""
-        is_sample = self.mode is Recording.REPLAY and program == self.sample
+        is_sample = self.mode is Recording.SAMPLE and program == self.sample
         return self.mode is Recording.CHECK or is_sample
 
     def compare(self, key: str, plain: Plain, facts: Callable[[Plain], object]) -> None:

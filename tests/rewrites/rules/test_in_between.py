@@ -6,8 +6,6 @@ import torch
 from tests.rewrites.harness import offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 CHANGE = block("""

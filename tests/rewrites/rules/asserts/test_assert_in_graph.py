@@ -6,8 +6,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x, n=7):\n"
 END = "        return x * 2\n"
 X = torch.ones(2)
@@ -35,6 +33,7 @@ def test_left_alone(body):
     assert "FG102" not in outcome.rules and outcome.refusals
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -128,6 +127,7 @@ def f(x, n=3):
 """
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("after", "lines"),
     [
@@ -177,6 +177,7 @@ def test_a_check_under_elif(after, lines, first):
             compiled(-X, n)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("message", ["", ', "NaN in hidden state"'])
 @pytest.mark.parametrize(
     ("test", "after"),
@@ -210,6 +211,7 @@ def test_an_assertion_on_a_reduction_is_one_line(test, after, message):
             compiled(torch.tensor([-1.0, float("inf")]) if "nan" not in test else bad)
 
 
+@pytest.mark.compiles
 def test_the_assertion_leads_the_operator():
     source = f'{HEAD}        assert not torch.isnan(x).any(), "NaN"\n{END}'
     fixes = fix(imported(source).Model(), (X,), inductor=False)
@@ -219,6 +221,7 @@ def test_the_assertion_leads_the_operator():
     assert "custom_op" not in fixes.diff(unsafe=True)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("raised", "text"),
     [
@@ -264,6 +267,7 @@ def f(x):
 """
 
 
+@pytest.mark.compiles
 def test_a_check_inside_a_branch_goes_above_it():
     outcome = rewritten(NESTED, torch.tensor([-1.0, 0.0]))
     assert outcome.rules == ["FG102", "FG301"]

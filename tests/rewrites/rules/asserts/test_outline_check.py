@@ -7,8 +7,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 NAN = torch.tensor([1.0, float("nan")])
 BRANCH = "data-dependent branch"
@@ -151,6 +149,7 @@ def test_none_of_its_business(body):
     assert not [one for one in found if "operator" in one.why]
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("before", "operator"),
     [
@@ -192,6 +191,7 @@ def test_same_exception(before, operator):
         assert _raised(compiled) == expected
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("first", "kept"),
     [
@@ -244,6 +244,7 @@ def test_a_check_under_elif(first, kept):
         assert results[0] == results[1]
 
 
+@pytest.mark.compiles
 def test_guards_of_several_methods_at_once():
     source = block("""
         import torch
@@ -288,6 +289,7 @@ def test_optional_tensors_stay_optional():
     outcome.check((torch.ones(3),))
 
 
+@pytest.mark.compiles
 def test_what_dynamo_decides_stays_outside_of_the_operator():
     source = (
         f"{HEAD}class Config:\n    size = 7\n\n\nclass Model(torch.nn.Module):\n"
@@ -333,6 +335,7 @@ def test_a_flag_that_the_function_computes_goes_into_the_operator():
     outcome.check((torch.ones(3) - 2,))
 
 
+@pytest.mark.compiles
 def test_a_number_that_only_the_check_reads_is_computed_in_the_operator():
     source = (
         f"{HEAD}def f(x, most: int = 3, eps=1e-6):\n"
@@ -395,6 +398,7 @@ def test_unsafe(body, assumption):
     outcome.check(exact=True)
 
 
+@pytest.mark.compiles
 def test_the_check_raises_in_its_turn():
     source = (
         f"{HEAD}def f(x):\n"
@@ -418,6 +422,7 @@ def _raised(function):
     return ""
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("ends", ["sys.exit(3)", "exit(3)", "quit(3)"])
 def test_a_check_may_end_the_program(ends):
     body = f"    if not x.sum().isfinite():\n        print('stop:', x.max())\n        {ends}\n"

@@ -9,8 +9,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = block("""
     import numpy as np
     import torch
@@ -153,6 +151,7 @@ def test_operator(body, operator):
     outcome.check(exact=True)
 
 
+@pytest.mark.compiles
 def test_sizes_that_data_decide_and_ints():
     source = (
         f"{HEAD}def parts(x):\n    count = 1 + int(np.sum(np.unwrap(x.numpy()) > 3.5))\n"
@@ -306,6 +305,7 @@ LINES = RANKED.partition("def ranked(self, y):\n")[2].replace("return", "z =")
 INLINE = RANKED.replace("        return self.ranked(y) + 1\n", f"{LINES}        return z + 1\n")
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("source", [HEAD + RANKED, HEAD + INLINE])
 def test_moved_code_keeps_its_gradient_and_takes_other_values(source):
     outcome = rewritten(source, X)
@@ -345,6 +345,7 @@ SETTINGS = """class Model(torch.nn.Module):
 """
 
 
+@pytest.mark.compiles
 def test_compiled_code_calls_the_operator_for_the_settings_that_were_seen():
     """Others give another shape, or change the argument."""
     outcome = rewritten(HEAD + SETTINGS, X)
@@ -359,6 +360,7 @@ def test_compiled_code_calls_the_operator_for_the_settings_that_were_seen():
         torch.testing.assert_close(torch.compile(new(*arguments))(X), expected)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "line",
     [
@@ -410,6 +412,7 @@ def test_an_argument_that_one_branch_replaces_may_be_changed():
     assert "`best` changes `x[0]`" in refusals(module(body))
 
 
+@pytest.mark.compiles
 def test_an_operator_takes_no_none():
     source = (
         f"{HEAD}def ranks(x, scale: torch.Tensor | None):\n"
@@ -455,6 +458,7 @@ def medians(x, weight: Optional[torch.Tensor] = None, fill: Union[float, str, No
 """
 
 
+@pytest.mark.compiles
 def test_what_the_operator_cannot_do_stays_as_it_was():
     call = "medians(x, weight, 2.0) * 3"
     head = block("""
@@ -643,6 +647,7 @@ def test_statements_of_forward():
     outcome.check((X * 5,), exact=True)
 
 
+@pytest.mark.compiles
 def test_fix_proves_it_under_inductor_after_edits_of_the_code():
     source = (
         f"{HEAD}def ranks(x):\n    order = sorted(range(len(x)), key=x.tolist().__getitem__)\n"
@@ -689,6 +694,7 @@ def f(index, weight):
 """
 
 
+@pytest.mark.compiles
 def test_a_tensor_of_which_nothing_is_known_is_asked_for_its_dtype():
     index, weight = torch.tensor([[0, 1, 2], [0, 2, 1]]), torch.tensor([1.0, 2.0, 3.0])
     outcome = rewritten(UNSEEN, index, weight)
@@ -699,6 +705,7 @@ def test_a_tensor_of_which_nothing_is_known_is_asked_for_its_dtype():
         assert torch.equal(compiled(index, other), f(index, other))
 
 
+@pytest.mark.compiles
 def test_a_result_whose_dtype_a_tensor_may_decide_asks_for_its_dtype():
     """The points come from numbers and from `ratios`, and the operator's device from `shapes`."""
     module, inputs = detector_reference_points.build()

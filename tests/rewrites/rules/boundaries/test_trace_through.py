@@ -5,8 +5,6 @@ from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, rewritten
 
-pytestmark = pytest.mark.compiles
-
 X = torch.randn(2, 3)
 SOURCE = """import random
 import threading
@@ -57,6 +55,7 @@ def test_decorated():
     outcome.check()
 
 
+@pytest.mark.compiles
 def test_fix_proves_it_under_inductor_and_patches_a_copy():
     model = imported(SOURCE.format(body=LOCKED)).Model()
     plain = vars(type(model))["scaled"]

@@ -4,8 +4,6 @@ import torch
 from tests.rewrites.harness import offered
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 TEST = "x.sum() > 0"
 
@@ -81,6 +79,7 @@ def test_the_shorter_edit_draws_always():
 NOISE = "_cond(x.sum() > 0, torch.randn_like, torch.zeros_like, (x.detach(),))"
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("before", "after"),
     [

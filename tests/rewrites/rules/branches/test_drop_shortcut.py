@@ -5,8 +5,6 @@ from fullgraph import fix
 from tests.rewrites.harness import imported, offered
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 COMPILED = "torch.compiler.is_compiling()"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
@@ -150,6 +148,7 @@ def _fixed(source, *args):
     return fix(getattr(module, "Model", lambda: module.f)(), args, select=["FG307"], inductor=False)
 
 
+@pytest.mark.compiles
 def test_only_a_condition_without_effect_is_left_to_eager_code():
     useless = _fixed(
         _function(
@@ -173,6 +172,7 @@ def test_only_a_condition_without_effect_is_left_to_eager_code():
     assert not needed.diff(unsafe=True) and "outputs" in needed.unfixed[0].reason
 
 
+@pytest.mark.compiles
 def test_an_edit_after_which_as_many_breaks_are_left_is_not_made():
     body = block("""
         if (x > 0).all():
@@ -185,6 +185,7 @@ def test_an_edit_after_which_as_many_breaks_are_left_is_not_made():
     assert "as often as before" in fixes.unfixed[0].reason
 
 
+@pytest.mark.compiles
 def test_what_a_branch_writes_is_left_to_eager_code():
     branch = "print('negative', x.min())\n    x = torch.where(x < 0, -x, x)"
     body = f"if (x < 0).any():\n    {branch}\nreturn x + 1"
@@ -211,6 +212,7 @@ class Model(torch.nn.Module):
 """
 
 
+@pytest.mark.compiles
 def test_a_branch_that_only_other_state_takes_is_seen():
     fixes = _fixed(COUNTER.replace("LIMIT", "0.5"), X)
     assert fixes.after_unsafe.default.ok, fixes

@@ -10,8 +10,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 TEST = "x.sum() > 0"
 
@@ -441,6 +439,7 @@ def test_a_buffer_that_its_first_batch_fills():
         assert_close(after(batch), before(batch), rtol=0, atol=0)
 
 
+@pytest.mark.compiles
 def test_what_a_bare_return_skips_stays_skipped_in_eager_code():
     source = block("""
         import torch

@@ -5,8 +5,6 @@ from fullgraph import fix
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 X = torch.tensor([0.0, 3.0, 1.0, 3.0, 3.0])
 ONE = torch.tensor([0.0, 0.0, 0.0, 3.0, 0.0])
 TWO = torch.tensor([3.0, 0.0, 0.0, 3.0, 0.0])
@@ -161,6 +159,7 @@ def f(schedule, t, x):
 AFTER = SCHEDULE.replace("    pos = 1 if len(indices) > 1 else 0\n\n", "").replace("pos", ":2][-1")
 
 
+@pytest.mark.compiles
 def test_the_search_of_a_scheduler_is_one_graph():
     steps = torch.tensor([9, 7, 7, 3])
     fixes = fix(imported(SCHEDULE).f, (steps, torch.tensor(7), torch.ones(2)))
@@ -192,6 +191,7 @@ def test_a_guard_of_the_graph_goes():
     assert outcome.after.fullgraph.ok
 
 
+@pytest.mark.compiles
 def test_the_edit_stays_where_the_program_breaks_elsewhere_too():
     rest = "y = x * schedule[find(schedule, t)]\n    torch._dynamo.graph_break()\n    return y"
     program = SCHEDULE.replace("return x * schedule[find(schedule, t)]", rest)

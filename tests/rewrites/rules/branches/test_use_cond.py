@@ -5,8 +5,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 COND = """\
 def _cond(condition, if_true, if_false, operands=()):
@@ -226,6 +224,7 @@ def test_unsafe_where_one_way_uses_what_learns():
 OWN = "clone(memory_format=torch.contiguous_format)"
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("body", "results"),
     [
@@ -296,6 +295,7 @@ def test_both_results_have_the_same_order_of_strides(body, results):
         torch.testing.assert_close(new(x * sign), old(x * sign))
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("branches", "is_refused"),
     [

@@ -9,8 +9,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
@@ -463,6 +461,7 @@ def test_an_assignment_to_an_empty_selection_needs_no_condition():
     outcome.check((_leaf(-X),))
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("test", ["m.any()", "m.sum() > 0"])
 def test_updates_of_selected_columns_need_no_condition(test):
     branch = block("""

@@ -4,8 +4,6 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 CATEGORY = "requires_grad"
 X = torch.randn(4)

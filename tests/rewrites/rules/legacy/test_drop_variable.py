@@ -6,8 +6,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = block("""
     import torch
     from torch.autograd import Variable
@@ -62,6 +60,7 @@ def test_where_nothing_is_known_the_tensor_is_detached():
     assert rewrite.applicability is Applicability.SAFE
 
 
+@pytest.mark.compiles
 def test_what_may_ask_for_a_gradient_another_time_is_detached():
     source = (
         f"{HEAD}def wrapped(x):\n    return Variable(x)\n\n\n"
@@ -72,6 +71,7 @@ def test_what_may_ask_for_a_gradient_another_time_is_detached():
     assert "return x.detach()" in fixes.diff()
 
 
+@pytest.mark.compiles
 def test_a_tensor_made_of_a_size_by_an_old_class_is_made_by_empty():
     source = f"{HEAD}def f(x):\n    e = torch.FloatTensor(x.size()).fill_(2.0)\n"
     fixes = fix(imported(f"{source}    return x * Variable(e)\n").f, X, inductor=False)

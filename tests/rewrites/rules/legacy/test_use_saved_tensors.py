@@ -9,8 +9,6 @@ from fullgraph.rewrites.rules.legacy.use_saved_tensors import RULE, rewrite
 from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import imported
 
-pytestmark = pytest.mark.compiles
-
 SOURCE = """import torch
 
 
@@ -48,6 +46,7 @@ def test_left_alone(line):
     assert _asked(line)[1] is None
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -7,8 +7,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = """import torch
 from torch import autograd
 from torch.autograd import Variable
@@ -185,6 +183,7 @@ def test_an_input_that_is_used_later_is_unsafe():
     outcome.check(exact=True)
 
 
+@pytest.mark.compiles
 def test_a_penalty_is_proved_with_the_gradients_of_the_parameters():
     source = _source(
         block("""

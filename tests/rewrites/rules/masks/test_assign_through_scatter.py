@@ -4,8 +4,6 @@ import torch
 from tests.rewrites.harness import offered, rewritten, rewritten_together
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\ndef f(x):\n"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 SCATTERED = "torch.zeros_like({x}, dtype=torch.bool).scatter(0, {i}, {m})"

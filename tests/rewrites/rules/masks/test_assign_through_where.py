@@ -6,8 +6,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 CATEGORY = "masked assignment"
 torch.manual_seed(0)
@@ -558,6 +556,7 @@ def test_a_buffer_stays_the_same_tensor():
     outcome.check()
 
 
+@pytest.mark.compiles
 def test_a_layer_that_takes_each_row_by_itself():
     source = (
         f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"

@@ -4,8 +4,6 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 LABELS = torch.tensor([0, 3, 1, 3, 0, 2])
 SCORES = torch.rand(6, 4)

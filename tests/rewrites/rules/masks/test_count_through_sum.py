@@ -4,8 +4,6 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten, rewritten_together
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 X = torch.randn(6, 4, requires_grad=True)
 MASK = torch.rand(6, 4) > 0.4

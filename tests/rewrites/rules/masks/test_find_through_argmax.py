@@ -5,8 +5,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 X = torch.tensor([[0.1, 0.9, 0.8], [0.0, 0.2, 0.3], [0.9, 0.1, 0.6]])
 ROW = torch.tensor([0, 3, 1, 3, 0])

@@ -9,8 +9,6 @@ from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 X = torch.randn(3, 2)
 COUNTS = torch.tensor([1, 0, 3])
@@ -24,6 +22,7 @@ def _offers(body):
     )
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "body",
     [
@@ -38,6 +37,7 @@ def test_left_alone(body):
     ]
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -7,8 +7,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 X = torch.randn(6, 4)
 MIXTURE = """import torch
 
@@ -100,6 +98,7 @@ def test_fixed(loop, after, hit):
     outcome.check((X * 0,), (-X,))
 
 
+@pytest.mark.compiles
 def test_eager_code_runs_no_layer_of_an_index_that_does_not_occur():
     outcome = rewritten(MIXTURE.replace("LOOP", "for k in used.nonzero():" + BODY), X)
     model = imported(outcome.source).Model()

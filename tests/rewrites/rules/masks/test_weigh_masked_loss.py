@@ -6,8 +6,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = block("""
     import torch
     import torch.nn.functional as F
@@ -138,6 +136,7 @@ def test_a_label_that_is_left_out_may_be_ignored(before, after):
     assert all(one.applicability is Applicability.UNSAFE and one.assumes for one in made)
 
 
+@pytest.mark.compiles
 def test_an_attribute_says_which_label_is_left_out():
     labels = torch.tensor([0, -1, 2, -1, 3, 1])
     source = _model("-1", "F.cross_entropy(x[y != self.ignore], y[y != self.ignore])")

@@ -5,8 +5,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = block("""
     import numpy as np
     import torch

@@ -9,8 +9,6 @@ from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import warnings\n\nimport torch\n\n\ndef f(x):\n"
 X = torch.ones(3)
 CALL = "warnings.simplefilter('ignore')"

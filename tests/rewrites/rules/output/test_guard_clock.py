@@ -5,8 +5,6 @@ from fullgraph import fix
 from tests.rewrites.harness import imported, offered
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import time\n\nimport torch\n\n\ndef f(x, stats=None):\n"
 X = torch.ones(3)
 GUARD = "if not torch.compiler.is_compiling():\n    "
@@ -119,6 +117,7 @@ class Model(torch.nn.Module):
 """
 
 
+@pytest.mark.compiles
 def test_times_of_two_runs_are_no_difference():
     fixes = fix(imported(MODEL).Model(), (X,), select=["FG116"], inductor=False)
     assert fixes.after_unsafe.default.ok, fixes

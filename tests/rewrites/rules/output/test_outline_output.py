@@ -11,8 +11,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = """import logging
 import sys
 import warnings
@@ -52,6 +50,7 @@ def test_left_alone(body, reason):
     assert not safe
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("before", "operator"),
     [
@@ -125,6 +124,7 @@ class Model(torch.nn.Module):
 """
 
 
+@pytest.mark.compiles
 def test_eager_code_keeps_what_may_be_silent():
     outcome = rewritten(HEAD + SECTIONS, X)
     assert set(outcome.rules) == {"FG112"}, outcome.refusals
@@ -148,6 +148,7 @@ def test_eager_code_keeps_what_may_be_silent():
     logging.getLogger("rewritten").setLevel("NOTSET")
 
 
+@pytest.mark.compiles
 def test_lines_that_differ_in_their_text_share_one_operator():
     body = (
         '    if x.dim() == 2:\n        logger.warning("a %s", n)\n'
@@ -166,6 +167,7 @@ def test_lines_that_differ_in_their_text_share_one_operator():
         assert expected == written(torch.compile(imported(outcome.source).f, backend=backend))
 
 
+@pytest.mark.compiles
 def test_order_is_kept_also_when_something_raises():
     source = (
         f"{HEAD}def f(x):\n"
@@ -195,6 +197,7 @@ def test_unsafe_where_a_gradient_shows():
     outcome.check(exact=True)
 
 
+@pytest.mark.compiles
 def test_equal_calls_are_kept():
     source = (
         f"{HEAD}def f(x):\n"

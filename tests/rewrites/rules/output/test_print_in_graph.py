@@ -7,8 +7,6 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -33,6 +31,7 @@ def test_none_of_its_business(call):
     assert not [one for one in rewrites if "graph prints" in one.why]
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -59,6 +58,7 @@ def test_fixed(before, after):
         assert expected == _printed(torch.compile(imported(outcome.source).f, backend=backend))
 
 
+@pytest.mark.compiles
 def test_a_loop_with_values_that_are_changed_later():
     source = (
         f"{HEAD}def f(x):\n    for i in range(3):\n        x = x + i\n"

@@ -5,8 +5,6 @@ from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
-pytestmark = pytest.mark.compiles
-
 MODEL = """import torch
 
 
@@ -64,6 +62,7 @@ def test_a_table_that_had_to_grow_is_built_by_a_person():
     )
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("read", ["index.max() + 1", "int(index.max()) + 1"])
 def test_proved(read):
     source = _source("8", ("index.max() + 1", read))

@@ -4,8 +4,6 @@ import torch
 from tests.rewrites.harness import offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = block("""
     import contextlib
     from contextlib import ExitStack

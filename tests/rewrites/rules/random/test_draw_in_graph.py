@@ -8,8 +8,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = block("""
     import random
 
@@ -76,6 +74,7 @@ def test_fixed(before, after):
     assert outcome.after.default.ok and outcome.after.fullgraph.ok
 
 
+@pytest.mark.compiles
 def test_the_stream_and_the_value_stay():
     source = f"{HEAD}def f(x):\n    if random.randrange(2) < 1:\n        x = x + 1\n    return x\n"
     module = imported(source)

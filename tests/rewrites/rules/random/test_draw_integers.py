@@ -6,8 +6,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\n"
 X = torch.arange(6.0).view(2, 3)
 
@@ -31,6 +29,7 @@ def test_left_alone(draw):
     assert not rewrites and refusals
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("draw", "fixed"),
     [

@@ -4,8 +4,6 @@ import torch
 from tests.rewrites.harness import offered, rewritten_together
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = "import torch\n\n\ndef f(x, ids):\n"
 X = torch.tensor([[0.5, -1.0, 2.0, -0.3, 1.5], [1.0, 0.2, -0.6, 0.0, -2.0]])
 IDS = torch.tensor([[1, 3, 3], [4, 4, 0]])

@@ -6,8 +6,6 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten, rewritten_together
 from tests.text import block
 
-pytestmark = pytest.mark.compiles
-
 HEAD = block("""
     import math
     import statistics
@@ -426,6 +424,7 @@ def test_a_converted_index_is_on_the_device_of_the_table():
     outcome.check((5,))
 
 
+@pytest.mark.compiles
 def test_a_number_that_is_kept_is_unsafe_and_proved_by_value():
     source = (
         f"{HEAD}class Model(torch.nn.Module):\n"
@@ -477,6 +476,7 @@ STATISTICS = (
 )
 
 
+@pytest.mark.compiles
 def test_statistics_of_half_precision_are_kept_in_float64():
     rewards = 3 * torch.randn(20_000, generator=torch.Generator().manual_seed(0)).half()
     outcome = rewritten(STATISTICS, rewards)
@@ -503,6 +503,7 @@ def test_statistics_that_meet_a_loss_keep_its_dtype():
     assert imported(outcome.source).Model()(X).dtype is X.dtype
 
 
+@pytest.mark.compiles
 def test_what_torch_says_of_a_conversion_is_no_output():
     source = f"{HEAD}def f(x, w):\n    return x * float((x * w).sum()), w\n"
     w = torch.ones(4, requires_grad=True)
