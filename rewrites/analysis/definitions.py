@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.source import Document, FunctionNode
 
 Bindings = frozenset[cst.CSTNode]
@@ -338,7 +339,4 @@ def _merge_states(states: Sequence[ReachingBindings | None]) -> ReachingBindings
 
 def _nodes_that(node: cst.CSTNode, wanted: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
     """Yield the nodes inside `node` for which `wanted` is true."""
-    if wanted(node):
-        yield node
-    for child in node.children:
-        yield from _nodes_that(child, wanted)
+    return filter(wanted, walk(node))

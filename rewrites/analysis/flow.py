@@ -6,6 +6,7 @@ A name is that of a local variable or a path of attributes on one: "x", "self.sc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
@@ -21,9 +22,17 @@ _COMPREHENSIONS = cst.ListComp | cst.SetComp | cst.DictComp | cst.GeneratorExp
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield `node` and all nodes inside it, in the order of the text."""
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    left = [node]
+    while left:
+        node = left.pop()
+        yield node
+        left += reversed(children_of(node))
+
+
+@lru_cache(maxsize=1 << 16)
+def children_of(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    """Return `node.children`, for which libcst visits the node anew each time; nodes are frozen."""
+    return tuple(node.children)
 
 
 def chain_root(node: cst.CSTNode, stop: m.BaseMatcherNode | None = None) -> cst.CSTNode:
@@ -284,17 +293,17 @@ def _paths_read(node: cst.CSTNode) -> Iterator[str]:
             yield from _paths_read(node.value)
         case cst.For() | cst.CompFor():
             yield from _target_reads(node.target)
-            for child in node.children:
+            for child in children_of(node):
                 if child is not node.target:
                     yield from _paths_read(child)
         case cst.AsName():
             yield from _target_reads(node.name)
         case cst.FunctionDef() | cst.Lambda():
-            inside = {n for child in node.children for n in _paths_read(child)}
+            inside = {n for child in children_of(node) for n in _paths_read(child)}
             own = {*parameter_names(node), *names_bound(node.body)}
             yield from sorted(n for n in inside if n.partition(".")[0] not in own)
         case _:
-            for child in node.children:
+            for child in children_of(node):
                 yield from _paths_read(child)
 
 
@@ -318,7 +327,7 @@ def _paths_written(node: cst.CSTNode) -> Iterator[str]:
     for target in assignment_targets(node):
         if path := dotted_name(target):
             yield path
-    for child in node.children:
+    for child in children_of(node):
         yield from _paths_written(child)
 
 

@@ -99,11 +99,12 @@ def levels_of(
     """
     levels: dict[str, int] = {}
     found: list[cst.CSTNode] = list(parts)
+    definitions = tuple(_definitions(document, body))
     for level in range(6):
         paths = [n for one in found for n in walk(one) if isinstance(n, cst.Name | cst.Attribute)]
         new = {document.code(path) for path in paths if dotted_name(path)} - levels.keys()
         levels.update(dict.fromkeys(new, level))
-        found = [value for target, value in _definitions(document, body) if target in new]
+        found = [value for target, value in definitions if target in new]
     return levels
 
 
