@@ -207,12 +207,16 @@ class RecordedProgram:
     def _ask(self, what: str, text: str, run: Callable[[object], T]) -> T:
         """Return what is recorded of an edited text, or else what `run` returns in a child."""
 
+        def run_seeded(emit: object) -> T:
+            random.seed(0)  # Python seeds it anew in each fork
+            return run(emit)
+
         def run_for_real() -> T:
             preload_dynamo()
             preload_dynamic_shapes()
             with override_sources({self.file: text} if text != self._source else {}) as overlay:
                 assert not overlay.refused, overlay.refused
-                ended = run_isolated(run)
+                ended = run_isolated(run_seeded)
             if ended.status != "ok":
                 raise AssertionError(ended.error.traceback if ended.error else ended)
             return ended.value
