@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from fullgraph.compiler.ladder import Rung
+from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.candidate import Candidate, Report
+from fullgraph.minifier.oracle.failure import Failure
 from fullgraph.minifier.oracle.sandbox import Sandbox
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from tests.recorded import Recording, current, decode, digest_of, encode
@@ -56,7 +58,7 @@ def recorded_candidates(
 
     def compare(question: str, answer: Any) -> None:
         try:
-            runs.compare(f"{program} {question}", encode(answer), _facts)
+            runs.compare(f"{program} {question}", encode(_shortened(answer)), _facts)
         except AssertionError as error:
             wrong.write_text(str(error))
 
@@ -78,7 +80,7 @@ def recorded_candidates(
         nonlocal is_replayed
         is_replayed = False
         future = begin(sandbox, candidate)
-        future.add_done_callback(lambda done: compare(question, _without_times(done.result())))
+        future.add_done_callback(lambda done: compare(question, done.result()))
         return future
 
     def ask(name: str, text: str, run: Callable[[], Any]) -> Any:
@@ -104,8 +106,26 @@ def recorded_candidates(
     assert not wrong.exists(), wrong.read_text()
 
 
-def _without_times(report: Report) -> Report:
-    return replace(report, ends=tuple(replace(end, seconds=0.0) for end in report.ends))
+_LONG = 1000
+"""Characters of a text that are recorded."""
+
+
+def _shortened(answer: Any) -> Any:
+    """Return an answer without times and tracebacks, and with the ends of long texts."""
+    match answer:
+        case Report():
+            return replace(answer, ends=tuple(map(_shortened, answer.ends)))
+        case RungOutcome():
+            return replace(answer, seconds=0.0, failure=_shortened(answer.failure))
+        case Failure():
+            return replace(answer, message=answer.message[:_LONG], details="")
+        case fresh.StandaloneCheck():
+            ran, below = _shortened(answer.ran), _shortened(answer.below)
+            return replace(answer, reason=answer.reason[:_LONG], ran=ran, below=below)
+        case fresh.ScriptRun():
+            message, output = answer.message[:_LONG], answer.output[-_LONG:]
+            return replace(answer, message=message, output=output, seconds=0.0)
+    return answer
 
 
 def _facts(plain: Any) -> object:

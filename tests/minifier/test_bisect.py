@@ -60,6 +60,7 @@ def test_inductor_may_have_built_kernels_here_before(relu_bug):
     assert found.failure is not None and found.failure.kind == "result"
 
 
+@pytest.mark.real
 def test_a_decomposition_is_found_by_number_and_name():
     x = torch.randn(2, 4, 8, 8).to(memory_format=torch.channels_last)
     found = bisect(lambda x: torch.cat([x, x], 1).relu(), x)
@@ -137,6 +138,7 @@ def test_other_metadata_is_a_failure():
     assert bisect(relu, x, backend=transposed, check_strides=False).refused
 
 
+@pytest.mark.real
 def test_a_wrong_gradient_is_a_failure():
     class Wrong(torch.autograd.Function):
         @staticmethod
@@ -163,6 +165,7 @@ def test_a_lost_mutation_is_a_failure():
     assert found.failure is not None and found.failure.kind == "mutation"
 
 
+@pytest.mark.real
 def test_a_crash_by_signal_is_survived():
     def dies(module, inputs):
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -181,6 +184,7 @@ def test_a_hang_is_survived():
     assert found.failure is not None and found.failure.kind == "hang"
 
 
+@pytest.mark.real
 def test_a_memory_blow_up_is_survived():
     def greedy(module, inputs):
         return [bytearray(os.urandom(1 << 20)) * 64 for _ in range(1 << 20)]
@@ -239,6 +243,7 @@ def test_random_numbers_do_not_look_like_a_wrong_result():
     assert found.refused == "Nothing fails: every rung gives what eager gives."
 
 
+@pytest.mark.real
 def test_nothing_of_the_users_changes():
     model = torch.nn.BatchNorm1d(4)
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -250,6 +255,7 @@ def test_nothing_of_the_users_changes():
     assert torch.equal(states[0], torch.get_rng_state()) and states[1] == random.getstate()
 
 
+@pytest.mark.real
 def test_the_ladder_need_not_be_monotone():
     found = bisect(lambda x: x.to_mkldnn().to_dense() * 2, torch.randn(4, 4))
     rungs = found.to_dict()["rungs"]

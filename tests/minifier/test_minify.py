@@ -95,6 +95,7 @@ def test_a_model_comes_down_to_its_relu(relu_bug, how, depth, tmp_path):
     assert "relu" in found.issue().splitlines()[0]
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_a_crash_by_signal():
     weights = torch.randn(3, requires_grad=True)
@@ -163,6 +164,7 @@ def test_limits(compile_relu, kind, limits):
     assert not found.standalone and "register_backend" in found.notes[-1]
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_what_dynamo_itself_does_wrong_comes_from_the_source():
     def percentiles(a):
@@ -286,6 +288,7 @@ def test_a_forward_that_takes_from_its_input_is_given_it_again():
     assert "graph_break" in found.text and "Linear" not in found.text
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_a_graph_break_in_a_file_of_300_lines(tmp_path):
     out = tmp_path / "repro.py"
@@ -571,6 +574,7 @@ def forked(file, out):
     return child
 
 
+@pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_killed_at_any_moment_it_goes_on(tmp_path):
@@ -609,6 +613,7 @@ def lines(journal, word):
     return sum(1 for line in text.splitlines() if word in line)
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_ctrl_c_leaves_the_best_so_far(tmp_path):
     file, out = tmp_path / "net.py", tmp_path / "repro.py"
@@ -624,6 +629,7 @@ def test_ctrl_c_leaves_the_best_so_far(tmp_path):
     assert "relu" in out.read_text()
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_the_budget_gives_the_best_so_far(tmp_path):
     file, out = tmp_path / "net.py", tmp_path / "repro.py"

@@ -97,6 +97,7 @@ def test_a_buffer_on_the_meta_device():
 # --- Inductor ---
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_the_relu_and_not_what_comes_before_and_after_it(inductor):
     """A constant, a mask, and a setting of no consequence."""
