@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -29,8 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--changed",
         action="store_true",
-        help="leave out golden cases, and modules under another torch, that executed no file "
-        "that changed since they passed",
+        help="leave out golden cases, slow tests, and modules under another torch, that executed "
+        "no file that changed since they passed",
     )
     group.addoption(
         "--resume",
@@ -41,7 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
+    is_inside_a_test = "PYTEST_CURRENT_TEST" in os.environ
+    if not hasattr(config, "workerinput") and not is_inside_a_test:
         config.pluginmanager.register(_Controller(config))
 
 
@@ -88,21 +90,26 @@ class _Controller:
         self._config, self._folder = config, _folder(config)
         self._seconds: Counter[str] = Counter()
         self._failed: set[str] = set()
+        self._durations = BUILD / f"durations{_other_torch()}.tsv"
+        BUILD.mkdir(exist_ok=True)
+        if not config.option.collectonly:
+            self._durations.write_text("")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[report.nodeid] += report.duration
         if report.failed:
             self._failed.add(report.nodeid)
-        if report.when == "teardown" and self._folder and report.nodeid not in self._failed:
+        if report.when != "teardown":
+            return
+        with self._durations.open("a") as file:
+            file.write(f"{self._seconds[report.nodeid]:8.2f}\t{report.nodeid}\n")
+        if self._folder and report.nodeid not in self._failed:
             with (self._folder / "passed.txt").open("a") as file:
                 file.write(f"{report.nodeid}\n")
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if self._config.option.collectonly:
             return
-        BUILD.mkdir(exist_ok=True)
-        rows = [f"{seconds:8.2f}\t{test}\n" for test, seconds in self._seconds.most_common()]
-        (BUILD / f"durations{_other_torch()}.tsv").write_text("".join(rows))
         if self._config.getoption("recorded") == "write":
             from tests.recorded import merge
 
@@ -128,10 +135,12 @@ def _folder(config: pytest.Config) -> Path | None:
 
 
 def _unit_of(item: pytest.Item) -> str:
-    """Return what is left out together: a golden case, or under another torch a test module."""
+    """Return what is left out together: a golden case or slow test, under another torch a module;
+    "" for a test that always runs."""
     if _other_torch():
         return str(item.path.relative_to(ROOT))
-    return item.nodeid if item.get_closest_marker("golden") else ""
+    is_long = any(item.get_closest_marker(name) for name in ("golden", "slow"))
+    return item.nodeid if is_long else ""
 
 
 @lru_cache

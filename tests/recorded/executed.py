@@ -3,7 +3,8 @@
 `executed.json`, and `executed-2.15.json` for that torch, have for each test the files of the
 project whose functions it called, in children too, with the files from which those import names,
 and one digest of all their texts and of `constraints.txt`. `make test` leaves out the golden cases
-and the tests of another torch whose digest is still the same; `make nightly` runs all and records.
+and the slow tests whose digest is still the same, and under another torch the modules;
+`make nightly` runs all and records them anew.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -71,7 +72,27 @@ class ExecutedFiles:
 
 @contextmanager
 def noting_executed_files(notes: Path) -> Iterator[None]:
-    """Inside the block, and in children forked there, append each executed file to `notes`."""
+    """Inside the block, and in processes started there, append each executed file to `notes`."""
+    traced, environment = sys.gettrace(), dict(os.environ)
+    os.environ["FULLGRAPH_EXECUTED"] = str(notes)
+    paths = str(Path(__file__).parent / "site"), environment.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    stop = start_noting(str(notes))
+    try:
+        yield
+    finally:
+        sys.settrace(traced)
+        stop()
+        for name in ("FULLGRAPH_EXECUTED", "PYTHONPATH"):
+            os.environ.pop(name, None)
+            os.environ |= {name: environment[name]} if name in environment else {}
+
+
+def start_noting(notes: str) -> Callable[[], None]:
+    """Append each file of the project whose functions are called from now on, also in children.
+
+    Returns a function that ends it in this thread's successors and closes the file.
+    """
     seen: set[object] = set()
     folders = tuple(f"{ROOT / folder}{os.sep}" for folder in FOLDERS)
     file = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -86,15 +107,13 @@ def noting_executed_files(notes: Path) -> Iterator[None]:
                 if name.startswith(folders):
                     os.write(file, f"{os.path.relpath(os.path.realpath(name), ROOT)}\n".encode())
 
-    before = sys.gettrace()
-    threading.settrace(note)
-    sys.settrace(note)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
+    def stop() -> None:
         threading.settrace(None)  # type: ignore[arg-type]
         os.close(file)
+
+    threading.settrace(note)
+    sys.settrace(note)
+    return stop
 
 
 def read_notes(notes: Path) -> set[str]:
