@@ -113,7 +113,8 @@ class _Controller:
         if self._config.getoption("recorded") == "write":
             from tests.recorded import merge
 
-            is_part = self._config.option.keyword or "::" in " ".join(self._config.args)
+            option = self._config.option
+            is_part = option.keyword or option.markexpr or "::" in " ".join(self._config.args)
             for file in merge(ROOT / "tests", keep=bool(is_part)):
                 print(f"\nrecorded: {file.relative_to(ROOT)}")
         if self._folder and exitstatus == 0:

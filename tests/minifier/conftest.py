@@ -14,11 +14,13 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fullgraph.compiler.ladder import Rung
+from fullgraph.minifier import script_writer
 from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.candidate import Candidate, Report
 from fullgraph.minifier.oracle.failure import Failure
@@ -46,7 +48,6 @@ def recorded_candidates(
         return
     runs, program = current(), f"{request.function.__name__}/{_digest_of_test(request)}"
     begin, load = Sandbox.begin, Sandbox.load
-    check, passes = fresh.check_standalone, fresh.passes_controls
     calls: dict[Sandbox, int] = {}  # of `minify` and `bisect`, each of which has a sandbox
     wrong = tmp_path_factory.mktemp("recorded") / "wrong"  # children write to it, too
     is_replayed = runs.mode is not Recording.CHECK and any(
@@ -92,16 +93,14 @@ def recorded_candidates(
 
     monkeypatch.setattr(Sandbox, "begin", begin_recorded)
     monkeypatch.setattr(Sandbox, "load", load_unless_replayed)
-    monkeypatch.setattr(
-        fresh,
-        "check_standalone",
-        lambda text, told, **how: ask("script", text, lambda: check(text, told, **how)),
+    of_scripts = SimpleNamespace(**vars(fresh))  # `fresh` itself has tests of its own
+    of_scripts.check_standalone = lambda text, told, **how: ask(
+        "script", text, lambda: fresh.check_standalone(text, told, **how)
     )
-    monkeypatch.setattr(
-        fresh,
-        "passes_controls",
-        lambda text, seconds: ask("controls", text, lambda: passes(text, seconds)),
+    of_scripts.passes_controls = lambda text, seconds: ask(
+        "controls", text, lambda: fresh.passes_controls(text, seconds)
     )
+    monkeypatch.setattr(script_writer, "fresh", of_scripts)
     yield
     assert not wrong.exists(), wrong.read_text()
 

@@ -175,6 +175,7 @@ def test_a_crash_by_signal_is_survived():
     assert (found.failure.kind, found.failure.signature) == ("crash", ("SIGSEGV",))
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_a_hang_is_survived():
     def sleeps(module, inputs):
