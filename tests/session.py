@@ -36,8 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--resume",
         metavar="FOLDER",
-        help="leave out what passed in an earlier session with this folder; at the end, record "
-        "the executed files",
+        help="leave out what passed in an earlier session with this folder",
+    )
+    group.addoption(
+        "--executed",
+        metavar="FOLDER",
+        help="record the files that the tests execute which --changed may leave out; this folder "
+        "is for notes. Dynamo captures some programs differently while Python traces calls: a "
+        "test that fails so is not recorded",
     )
 
 
@@ -59,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from tests.recorded.executed import ExecutedFiles
 
     left_out = []
-    if (folder := _folder(config)) and (journal := folder / "passed.txt").exists():
+    if (folder := _folder(config, "resume")) and (journal := folder / "passed.txt").exists():
         passed = set(journal.read_text().splitlines())
         left_out = [item for item in items if item.nodeid in passed]
     elif config.getoption("changed"):
@@ -74,10 +80,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Note the files that a test executes, if all tests run."""
+    """Note the files that a test executes."""
     from tests.recorded.executed import noting_executed_files
 
-    if (folder := _folder(item.config)) and (unit := _unit_of(item)):
+    if (folder := _folder(item.config, "executed")) and (unit := _unit_of(item)):
         with noting_executed_files(_notes(folder, unit)):
             return (yield)
     return (yield)
@@ -87,9 +93,10 @@ class _Controller:
     """The hooks that run once in a session, and not in each of its workers."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config, self._folder = config, _folder(config)
+        self._config, self._resumed = config, _folder(config, "resume")
         self._seconds: Counter[str] = Counter()
         self._failed: set[str] = set()
+        self._ended: set[str] = set()
         self._durations = BUILD / f"durations{_other_torch()}.tsv"
         BUILD.mkdir(exist_ok=True)
         if not config.option.collectonly:
@@ -101,10 +108,11 @@ class _Controller:
             self._failed.add(report.nodeid)
         if report.when != "teardown":
             return
+        self._ended.add(report.nodeid)
         with self._durations.open("a") as file:
             file.write(f"{self._seconds[report.nodeid]:8.2f}\t{report.nodeid}\n")
-        if self._folder and report.nodeid not in self._failed:
-            with (self._folder / "passed.txt").open("a") as file:
+        if self._resumed and report.nodeid not in self._failed:
+            with (self._resumed / "passed.txt").open("a") as file:
                 file.write(f"{report.nodeid}\n")
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -117,19 +125,26 @@ class _Controller:
             is_part = option.keyword or option.markexpr or "::" in " ".join(self._config.args)
             for file in merge(ROOT / "tests", keep=bool(is_part)):
                 print(f"\nrecorded: {file.relative_to(ROOT)}")
-        if self._folder and exitstatus == 0:
-            self._record_executed_files(self._folder)
+        if folder := _folder(self._config, "executed"):
+            self._record_executed_files(folder, is_whole=exitstatus in (0, 1))
 
-    def _record_executed_files(self, folder: Path) -> None:
+    def _record_executed_files(self, folder: Path, is_whole: bool) -> None:
+        """Record the files of the tests that passed, and of modules if the session was whole."""
         from tests.recorded.executed import ExecutedFiles, read_notes
 
-        notes = {path: path.read_text().partition("\n")[0] for path in folder.glob("*.files")}
-        executed = {unit: read_notes(path) for path, unit in notes.items()}
+        failed = {*self._failed, *(test.partition("::")[0] for test in self._failed)}
+        units = {path: path.read_text().partition("\n")[0] for path in folder.glob("*.files")}
+        executed = {
+            unit: read_notes(path)
+            for path, unit in units.items()
+            if unit not in failed and (unit in self._ended or is_whole)
+        }
         ExecutedFiles(_data()).update(executed)
 
 
-def _folder(config: pytest.Config) -> Path | None:
-    if not (folder := config.getoption("resume")):
+def _folder(config: pytest.Config, option: str) -> Path | None:
+    """Return the folder that is the value of an option, after making it; None without one."""
+    if not (folder := config.getoption(option)):
         return None
     Path(folder).mkdir(parents=True, exist_ok=True)
     return Path(folder)
