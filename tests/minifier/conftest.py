@@ -2,14 +2,14 @@
 
 `minify` and `bisect` ask an oracle whether a candidate fails. Here it answers from
 `recorded/*.json` beside the test module: capture, reduction, localization and the scripts are real,
-and only the runs of candidates are not. A test marked `real` runs them all. A candidate that is not
-recorded runs for real.
+and only the runs of candidates are not. A slow test, or one marked `real`, runs them all. A
+candidate that is not recorded runs for real.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from fullgraph.compiler.ladder import Rung
 from fullgraph.minifier import script_writer
 from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.candidate import Candidate, Report
@@ -42,20 +41,14 @@ def recorded_candidates(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
-    """Answer what the oracle asks from the recording, unless the test is marked `real`."""
-    if request.node.get_closest_marker("real"):
+    """Answer what the oracle asks from the recording, unless the test is slow or marked `real`."""
+    if any(request.node.get_closest_marker(name) for name in ("real", "slow")):
         yield
         return
     runs, program = current(), f"{request.function.__name__}/{_digest_of_test(request)}"
-    begin, load = Sandbox.begin, Sandbox.load
+    begin = Sandbox.begin
     calls: dict[Sandbox, int] = {}  # of `minify` and `bisect`, each of which has a sandbox
     wrong = tmp_path_factory.mktemp("recorded") / "wrong"  # children write to it, too
-    is_replayed = runs.mode is not Recording.CHECK and any(
-        key.startswith(f"{program} ") for key in runs.answers
-    )
-
-    def load_unless_replayed(sandbox: Sandbox, rungs: Sequence[Rung]) -> str | None:
-        return None if is_replayed else load(sandbox, rungs)
 
     def compare(question: str, answer: Any) -> None:
         try:
@@ -78,8 +71,6 @@ def recorded_candidates(
             answer: Future[Report] = Future()
             answer.set_result(report)
             return answer
-        nonlocal is_replayed
-        is_replayed = False
         future = begin(sandbox, candidate)
         future.add_done_callback(lambda done: compare(question, done.result()))
         return future
@@ -92,7 +83,6 @@ def recorded_candidates(
         return answer
 
     monkeypatch.setattr(Sandbox, "begin", begin_recorded)
-    monkeypatch.setattr(Sandbox, "load", load_unless_replayed)
     of_scripts = SimpleNamespace(**vars(fresh))  # `fresh` itself has tests of its own
     of_scripts.check_standalone = lambda text, told, **how: ask(
         "script", text, lambda: fresh.check_standalone(text, told, **how)
