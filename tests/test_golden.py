@@ -7,6 +7,7 @@ import torch.distributed as dist
 
 from benchmarks import golden, golden_cases
 from benchmarks.golden_programs import PROGRAMS
+from tests.recorded.executed import note_data
 
 ROWS = [
     *(("rules", name) for name in PROGRAMS),
@@ -25,6 +26,7 @@ def group():
 @pytest.mark.golden
 @pytest.mark.parametrize(("part", "name"), ROWS, ids=lambda text: text.replace(" ", "-"))
 def test_a_case_is_as_recorded(part, name):
+    note_data(golden.DATA / f"{part}.json", name)
     answer = golden_cases.attempt({**golden_cases.RULES, **golden_cases.EXAMPLES}[name])
     found = [*golden.differences(golden.golden(part)[name], answer["facts"])]
     assert not found, "\n".join([*found, answer["traceback"]])

@@ -17,7 +17,13 @@ from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.candidate import Report
 from fullgraph.minifier.oracle.failure import Failure, Kind
 from tests.recorded import RecordedRuns, Recording, decode, digest_of, encode, merge
-from tests.recorded.executed import ExecutedFiles, noting_executed_files, read_notes
+from tests.recorded.executed import (
+    ExecutedFiles,
+    _digest_of_file,
+    note_data,
+    noting_executed_files,
+    read_notes,
+)
 from tests.rewrites.harness import offered
 
 
@@ -122,6 +128,14 @@ def test_a_program_of_a_rule_test_is_recorded(
     assert len(RecordedRuns(module).answers) == 2
 
 
+def test_a_recording_holds_on_another_machine(module: Path) -> None:
+    runs = record(module, one=str(Path(__file__)), other=torch.__file__)
+    text = runs.path.read_text()
+    assert "{project}/tests/test_recorded.py" in text
+    assert "{site-packages}/torch/__init__.py" in text
+    assert [*runs.answers.values()] == [__file__, torch.__file__]
+
+
 def test_files_of_functions_that_children_call_are_noted(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.write_text("the test\n")
@@ -150,6 +164,22 @@ def test_a_test_is_unchanged_while_its_files_are(tmp_path: Path, monkeypatch) ->
     )
     again.update({"other": {"rewrites/rule.py"}})
     assert not again.are_unchanged("test") and again.are_unchanged("other")
+
+
+def test_a_test_is_unchanged_while_the_data_that_it_read_is(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("tests.recorded.executed.ROOT", tmp_path)
+    monkeypatch.setattr("tests.recorded.executed._with_imports", set)
+    monkeypatch.setattr("tests.recorded.executed._digest_of_file", _digest_of_file.__wrapped__)
+    data, notes = tmp_path / "golden.json", tmp_path / "notes"
+    data.write_text('{"a": 1, "b": 1}')
+    notes.write_text("a\n")
+    with noting_executed_files(notes):
+        note_data(data, "a")
+    executed = ExecutedFiles(tmp_path / "executed.json")
+    executed.update({"a": read_notes(notes), "all": {"golden.json#"}})
+    for text, unchanged in (('{"a": 1, "b": 2}', True), ('{"a": 2, "b": 1}', False)):
+        data.write_text(text)
+        assert (executed.are_unchanged("a"), executed.are_unchanged("all")) == (unchanged, False)
 
 
 def test_a_nightly_run_goes_on_after_an_interruption(tmp_path: Path, monkeypatch, capfd) -> None:

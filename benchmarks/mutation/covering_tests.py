@@ -19,6 +19,16 @@ import pytest
 FAILED = "covering test fails: "
 MODULES, MOST = 10, 40
 """Test modules looked at for one file, and tests run."""
+FOLDERS = (
+    "fullgraph",
+    "compiler",
+    "diagnose",
+    "rewrites",
+    "minifier",
+    "tests",
+    "benchmarks",
+    "examples",
+)
 _GOLDEN = "tests/test_golden.py"
 
 
@@ -27,73 +37,95 @@ class CoveringTests:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        folders = "compiler", "diagnose", "rewrites", "minifier", "tests", "benchmarks"
-        self.trees: dict[str, ast.Module] = {}
-        for folder in folders:
-            for path in sorted((root / folder).rglob("*.py")):
-                name = ".".join(path.relative_to(root).with_suffix("").parts)
-                self.trees[name.removesuffix(".__init__")] = ast.parse(path.read_text())
-        face = root / "fullgraph" / "__init__.py"
-        self.trees["fullgraph"] = ast.parse(face.read_text())
+        self.files: dict[str, str] = {}
+        """The file of each module, relative to `root`."""
+        for folder in FOLDERS:
+            for path in (root / folder).rglob("*.py"):
+                file = str(path.relative_to(root))
+                self.files[_module_of(file)] = file
+        self._statements = {module: self._imports_in(file) for module, file in self.files.items()}
         self.importers: dict[str, set[str]] = defaultdict(set)
-        for module in self.trees:
-            for imported in self._imports(module):
+        for module in self.files:
+            for imported in self.imports(module):
                 self.importers[imported].add(module)
 
     def covering(self, file: str) -> list[str]:
         """The test modules that cover a file, nearest first, then its rules' golden cases."""
-        module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        module = _module_of(file)
         distances = {module: 0}
         for near in (todo := [module]):
             for importer in self.importers[near] - distances.keys():
                 distances[importer] = distances[near] + 1
                 todo.append(importer)
         away: dict[str, int] = {}
-        for test in self.trees:
+        for test in self.files:
             if test.startswith("tests.") and test.rpartition(".")[2].startswith("test_"):
                 near_by = [d for m, d in distances.items() if m == test or _is_named_after(test, m)]
                 away |= {test: min(near_by)} if near_by else {}
         nearest = sorted(away, key=lambda test: (away[test], *self._cost(test, module)))
-        files = [f"{test.replace('.', '/')}.py" for test in nearest]
+        files = [self.files[test] for test in nearest]
         tests = [file for file in files if file != _GOLDEN]
         rules = [m for m, distance in distances.items() if ".rules." in m and distance <= 1]
         return [*tests[:MODULES], *self._golden(rules)]
 
-    def _imports(self, module: str) -> set[str]:
+    def imports(self, module: str) -> set[str]:
         """The modules of the project whose names a module imports."""
         found = set()
-        for node in ast.walk(self.trees[module]):
-            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                base = _plain(node.module)
-                found |= {self._home(base, alias.name) for alias in node.names}
-            elif isinstance(node, ast.Import):
+        for node in self._statements[module]:
+            if isinstance(node, ast.ImportFrom):
+                found |= {self._home(_base(node), alias.name) for alias in node.names}
+            else:
                 found |= {_plain(alias.name) for alias in node.names}
-        return found - {module}
+        return (found & self.files.keys()) - {module}
 
     def _home(self, base: str, name: str) -> str:
         """The module that defines what `from base import name` imports."""
-        if f"{base}.{name}" in self.trees:
+        if f"{base}.{name}" in self.files:
             return f"{base}.{name}"
-        for node in ast.walk(self.trees.get(base, ast.Module([], []))):
-            if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+        for node in self._statements.get(base, ()):
+            if isinstance(node, ast.ImportFrom) and _base(node) != base:
                 for alias in node.names:
-                    if name == (alias.asname or alias.name) and _plain(node.module) != base:
-                        return self._home(_plain(node.module), alias.name)
+                    if name == (alias.asname or alias.name):
+                        return self._home(_base(node), alias.name)
         return base
+
+    def _imports_in(self, file: str) -> list[ast.ImportFrom | ast.Import]:
+        """The statements of a file that import, those inside functions too."""
+        found, todo = [], [*ast.parse(self._text(file)).body]
+        for node in todo:
+            if isinstance(node, ast.Import) or (
+                isinstance(node, ast.ImportFrom) and not node.level
+            ):
+                found.append(node)
+            todo += (
+                child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)
+            )
+        return found
+
+    def _text(self, file: str) -> str:
+        return (self.root / file).read_text()
 
     def _cost(self, test: str, module: str) -> tuple[bool, int]:
         """Tests of the module's own folder come first, then short ones."""
-        return not _same_folder(test, module), len(ast.unparse(self.trees[test]))
+        return not _same_folder(test, module), len(self._text(self.files[test]))
 
     def _golden(self, modules: list[str]) -> list[str]:
         data = self.root / "benchmarks" / "golden" / "rules.json"
         if not data.exists() or not (self.root / _GOLDEN).exists():
             return []
-        text = "".join(ast.unparse(self.trees[module]) for module in modules)
-        codes = set(re.findall(r"Rule\(\s*'(FG\d+)'", text))
+        text = "".join(self._text(self.files[module]) for module in modules)
+        codes = set(re.findall(r"Rule\(\s*\"(FG\d+)\"", text))
         keys = [key for key in json.loads(data.read_text()) if key.partition("-")[0] in codes]
         keys = [key for key in keys if " " not in key]  # pytest leaves "FG102-assert all" out
         return [f"{_GOLDEN}::test_a_case_is_as_recorded[rules-{key}]" for key in keys[:6]]
+
+
+def _module_of(file: str) -> str:
+    return _plain(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+
+
+def _base(node: ast.ImportFrom) -> str:
+    return _plain(node.module or "")
 
 
 def _plain(module: str) -> str:

@@ -42,7 +42,7 @@ def recorded_candidates(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
     """Answer what the oracle asks from the recording, unless the test is slow or marked `real`."""
-    if any(request.node.get_closest_marker(name) for name in ("real", "slow")):
+    if request.node.get_closest_marker("real"):
         yield
         return
     runs, program = current(), f"{request.function.__name__}/{_digest_of_test(request)}"

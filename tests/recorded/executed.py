@@ -2,14 +2,13 @@
 
 `executed.json`, and `executed-2.15.json` for that torch, have for each test the files of the
 project whose functions it called, in children too, with the files from which those import names,
-and one digest of all their texts and of `constraints.txt`. `make test` leaves out the golden cases
-and the slow tests whose digest is still the same, and under another torch the modules;
-`make nightly` runs all and records them anew.
+the data that it read ("FILE#KEY"), and one digest of all these and of `constraints.txt`. `make
+test` leaves out the golden cases and the slow tests whose digest is still the same, and under
+another torch the modules; `make nightly` runs all and records them anew.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
@@ -20,19 +19,12 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.mutation.covering_tests import CoveringTests
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (
-    "compiler",
-    "diagnose",
-    "rewrites",
-    "minifier",
-    "fullgraph",
-    "tests",
-    "benchmarks",
-    "examples",
-)
 _PIN = "constraints.txt"
 
 
@@ -94,7 +86,7 @@ def start_noting(notes: str) -> Callable[[], None]:
     Returns a function that ends it in this thread's successors and closes the file.
     """
     seen: set[object] = set()
-    folders = tuple(f"{ROOT / folder}{os.sep}" for folder in FOLDERS)
+    root, hidden = f"{ROOT}{os.sep}", f"{ROOT}{os.sep}."
     file = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -104,7 +96,7 @@ def start_noting(notes: str) -> Callable[[], None]:
             name = code.co_filename
             if name not in seen:
                 seen.add(name)
-                if name.startswith(folders):
+                if name.startswith(root) and not name.startswith(hidden):
                     os.write(file, f"{os.path.relpath(os.path.realpath(name), ROOT)}\n".encode())
 
     def stop() -> None:
@@ -114,6 +106,13 @@ def start_noting(notes: str) -> Callable[[], None]:
     threading.settrace(note)
     sys.settrace(note)
     return stop
+
+
+def note_data(path: Path, key: str = "") -> None:
+    """Note a file of data that the test reads, or one key of it, if executed files are noted."""
+    if notes := os.environ.get("FULLGRAPH_EXECUTED"):
+        with open(notes, "a") as file:
+            file.write(f"{path.relative_to(ROOT)}#{key}\n")
 
 
 def read_notes(notes: Path) -> set[str]:
@@ -130,40 +129,27 @@ def _digest_of(files: Iterable[str]) -> str:
 
 @lru_cache(None)
 def _digest_of_file(name: str) -> str:
-    path = ROOT / name
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+    file, _, key = name.partition("#")
+    if not (path := ROOT / file).exists():
+        return ""
+    text = path.read_bytes()
+    if key:
+        text = json.dumps(json.loads(text).get(key)).encode()
+    return hashlib.sha256(text).hexdigest()
 
 
 def _with_imports(files: Iterable[str]) -> set[str]:
     """Return files of the project with those from which they import names: their constants count
     although nothing in them is called."""
-    found = {name for name in files if (ROOT / name).exists()}
-    return found | {home for name in found for home in _imported_files(name)}
+    project = _project()
+    modules = {file: module for module, file in project.files.items()}
+    found = {name for name in files if (ROOT / name.partition("#")[0]).exists()}
+    imported = {m for name in found if name in modules for m in project.imports(modules[name])}
+    return found | {project.files[module] for module in imported if module in project.files}
 
 
-@lru_cache(None)
-def _imported_files(name: str) -> frozenset[str]:
-    found = set()
-    for node in ast.walk(ast.parse((ROOT / name).read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {home for alias in node.names for home in _home_of(node.module, alias.name)}
-    return frozenset(found)
+@lru_cache
+def _project() -> CoveringTests:
+    from benchmarks.mutation.covering_tests import CoveringTests  # not in started interpreters
 
-
-@lru_cache(None)
-def _home_of(module: str, name: str) -> tuple[str, ...]:
-    """Return the file that defines what `from module import name` gives; () outside the project."""
-    base = module.removeprefix("fullgraph.").replace(".", "/")
-    if (ROOT / base / f"{name}.py").exists():
-        return (f"{base}/{name}.py",)
-    if (ROOT / f"{base}.py").exists():
-        return (f"{base}.py",)
-    face = ROOT / base / "__init__.py"
-    if base.partition("/")[0] not in FOLDERS or not face.exists():
-        return ()
-    for node in ast.parse(face.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                if name == (alias.asname or alias.name):
-                    return _home_of(node.module, alias.name)
-    return (f"{base}/__init__.py",)
+    return CoveringTests(ROOT)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import sysconfig
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from tests.recorded.executed import note_data
 from tests.recorded.plain import Plain, decode, encode
 
 T = TypeVar("T")
@@ -55,8 +57,7 @@ class RecordedRuns:
     @cached_property
     def answers(self) -> dict[str, Any]:
         """The recorded answers as plain data, by question."""
-        found: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
-        return found
+        return _read(self.path) if self.path.exists() else {}
 
     @cached_property
     def sample(self) -> str:
@@ -116,6 +117,12 @@ class RecordedRuns:
 
 
 _ADDRESS = re.compile("0x[0-9a-fA-F]{9,}")
+_FOLDERS = {
+    "{site-packages}": sysconfig.get_path("purelib"),
+    "{stdlib}": sysconfig.get_path("stdlib"),
+    "{project}": str(Path(__file__).parents[2]),
+}
+"""The folders of this machine by their names in the files, an inner one before its parent."""
 _CURRENT: ContextVar[RecordedRuns] = ContextVar("_CURRENT")
 
 
@@ -126,11 +133,13 @@ def runs_of(module: Path) -> RecordedRuns:
 
 
 @contextmanager
-def recorded_for(module: Path) -> Iterator[RecordedRuns]:
+def recorded_for(module: Path) -> Iterator[None]:
     """Inside the block, `current` returns the recorded runs of this test module."""
-    token = _CURRENT.set(runs_of(module))
+    token = _CURRENT.set(runs := runs_of(module))
+    if runs.path.exists():
+        note_data(runs.path)
     try:
-        yield runs_of(module)
+        yield
     finally:
         _CURRENT.reset(token)
 
@@ -148,14 +157,25 @@ def merge(folder: Path, keep: bool) -> list[Path]:
     used: dict[Path, dict[str, Any]] = {}
     for path in sorted(folder.rglob("recorded/*.asked")):
         target = path.with_suffix("").with_suffix(".json")
-        old = json.loads(target.read_text()) if keep and target.exists() else {}
+        old = _read(target) if keep and target.exists() else {}
         answers = used.setdefault(target, old)
         answers |= dict(map(json.loads, path.read_text().splitlines()))
         path.unlink()
     for target, answers in used.items():
         lines = (f"{json.dumps(key)}: {_compact(answers[key])}" for key in sorted(answers))
-        target.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        text = "{\n" + ",\n".join(lines) + "\n}\n"
+        for name, folder in _FOLDERS.items():
+            text = text.replace(f"{folder}/", f"{name}/")
+        target.write_text(text)
     return [*used]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    text = path.read_text()
+    for name, folder in _FOLDERS.items():
+        text = text.replace(f"{name}/", f"{folder}/")
+    answers: dict[str, Any] = json.loads(text)
+    return answers
 
 
 def digest_of(*values: Any) -> str:
