@@ -2,8 +2,8 @@
 
 `minify` and `bisect` ask an oracle whether a candidate fails. Here it answers from
 `recorded/*.json` beside the test module: capture, reduction, localization and the scripts are real,
-and only the runs of candidates are not. A slow test, or one marked `real`, runs them all. A
-candidate that is not recorded runs for real.
+and only the runs of candidates are not. A test marked `real` runs them all. A candidate that is not
+recorded runs for real.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def recorded_candidates(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
-    """Answer what the oracle asks from the recording, unless the test is slow or marked `real`."""
+    """Answer what the oracle asks from the recording, unless the test is marked `real`."""
     if request.node.get_closest_marker("real"):
         yield
         return

@@ -221,6 +221,8 @@ class RecordedProgram:
                 raise AssertionError(ended.error.traceback if ended.error else ended)
             return ended.value
 
+        if re.search(r"\brandom\.", self._source):
+            return run_for_real()  # what is captured depends on the numbers that are drawn
         names = {self.file: "{file}", self._name: "{module}"}
         edited = "" if text == self._source else digest_of(text.replace(self._name, "{module}"))
         return current().answer(self._id, f"{what} {edited}".strip(), run_for_real, names)
