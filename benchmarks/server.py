@@ -27,18 +27,22 @@ ENVIRONMENT = {
 class Server:
     """Runs trials in processes forked from one that has everything imported."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, warm: str = "benchmarks.warm") -> None:
+        """`warm` is the module that the server imports before it forks."""
         os.environ.update(ENVIRONMENT)
         self.timeout = timeout
         self.closed = False
         self._running = ExitStack()
-        self._running.enter_context(running_fork_server("benchmarks.warm", inductor=False))
+        self._running.enter_context(running_fork_server(warm, inductor=False))
 
     def ask(self, side: trial.Side, key: str) -> dict[str, Any]:
         """Return what one side says of one model; a death or a hang is an answer with `crash`."""
+        return self.run(functools.partial(trial.run, side, key))
+
+    def run(self, job: Callable[[Callable[[Any], None]], dict[str, Any]]) -> dict[str, Any]:
+        """Return what `job` returns in a process of its own, or an answer with `crash`."""
         if self.closed:
             raise InterruptedError("the server is closed")
-        job = functools.partial(trial.run, side, key)
         outcome = begin_isolated(job, seconds=self.timeout, stop=lambda: self.closed)()
         if outcome.value is not None:
             return outcome.value

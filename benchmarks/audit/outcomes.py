@@ -1,4 +1,7 @@
-"""What a caller can see of a program: results, exceptions, arguments, gradients, state, output."""
+"""What a caller can see of a program: results, exceptions, arguments, gradients, state, output.
+
+It uses nothing of `rewrites/proof`, which is what the audit judges.
+"""
 
 from __future__ import annotations
 
@@ -85,13 +88,15 @@ def _outcome(text: str, number: int, compiled: bool, folder: Path) -> dict[str, 
     return seen
 
 
-def differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what differs, one line each."""
+def differences(
+    expected: Mapping[str, Any], actual: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Yield the name of each part that differs, and how."""
     for name in {**expected, **actual}:
         try:
             _compare(expected.get(name), actual.get(name))
         except (AssertionError, TypeError, ValueError, RuntimeError) as error:
-            yield f"{name}: {' '.join(str(error).split())[:300]}"
+            yield name, " ".join(str(error).split())[:300]
 
 
 def _compare(expected: Any, actual: Any) -> None:
@@ -130,9 +135,7 @@ def _data(value: Any) -> Any:
             **{n: _data(getattr(value, n)) for n in value._fields},
         }
     if isinstance(value, list | tuple):
-        return (
-            type(value)(map(_data, value)) if type(value) in (list, tuple) else [*map(_data, value)]
-        )
+        return tuple(map(_data, value)) if type(value) is tuple else [*map(_data, value)]
     if isinstance(value, dict):
         return {key: _data(one) for key, one in value.items()}
     known = np.generic | int | float | complex | str | bytes | None

@@ -17,18 +17,18 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.audit.outcomes import build, differences, load, outcomes
-from benchmarks.mutation.mutants import _git, _read
-from fullgraph.compiler.isolation import begin_isolated, running_fork_server
+from benchmarks.nightly import git
+from benchmarks.server import Server, read_rows
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[1] / "results"
+LIMIT = 900.0
+"""Seconds for one program with all its witnesses, beside those of `fix`."""
 
 
 def audit(path: Path, seconds: float, emit: object = None) -> dict[str, Any]:
@@ -44,12 +44,12 @@ def audit(path: Path, seconds: float, emit: object = None) -> dict[str, Any]:
             name: fixes.changed_texts(unsafe=name == "unsafe").get(str(module.__file__), text)
             for name in ("safe", "unsafe")
         }
-    eager, compiled = outcomes(text, compiled=False), outcomes(text, compiled=True)
-    found: dict[str, list[str]] = {}
-    for name, new in edited.items():
-        texts = {text, *[edited["safe"]] * (name == "unsafe")}
-        if new not in texts:
-            found[name] = _differences(eager, compiled, new)
+    original = _Original(text)
+    found = {}
+    if edited["safe"] != text:
+        found["safe"] = original.differences(edited["safe"])
+    if edited["unsafe"] not in (text, edited["safe"]):
+        found["unsafe"] = original.differences(edited["unsafe"])
     made = [one for one in fixes.suggestions if one.accepted]
     return {
         "edits": [[one.rule, one.applicability.value, one.assumes] for one in made],
@@ -62,27 +62,37 @@ def audit(path: Path, seconds: float, emit: object = None) -> dict[str, Any]:
         "proved": [one.proof.state.value for one in made],
         "differs": found,
         "diff": fixes.diff(unsafe=True),
+        "crash": None,
     }
 
 
-def _differences(
-    eager: Sequence[dict[str, Any]], compiled: Sequence[dict[str, Any]], text: str
-) -> list[str]:
-    """Say where an edited text differs from the original, whose outcomes are given."""
-    found = []
-    for how in ("eager", "compiled"):
-        edited = outcomes(text, compiled=how == "compiled")
-        for number, (old, new) in enumerate(zip(eager, edited, strict=True)):
-            known = {one.partition(":")[0] for one in differences(old, compiled[number])}
-            for one in differences(old, new):
-                if how == "eager" or one.partition(":")[0] not in known:
-                    found.append(f"witness {number}, {how}, {one}")
-    return found
+class _Original:
+    """What a caller sees of the original on each witness, in eager and compiled."""
+
+    def __init__(self, text: str) -> None:
+        self._eager = outcomes(text, compiled=False)
+        compiled = outcomes(text, compiled=True)
+        self._of_compiler = [
+            {name for name, _ in differences(*both)}
+            for both in zip(self._eager, compiled, strict=True)
+        ]
+        """What differs on each witness when the original is compiled: no edit did it."""
+
+    def differences(self, text: str) -> list[str]:
+        """Say where an edited text differs."""
+        found = []
+        for how in ("eager", "compiled"):
+            edited = outcomes(text, compiled=how == "compiled")
+            for number, both in enumerate(zip(self._eager, edited, strict=True)):
+                for name, told in differences(*both):
+                    if how == "eager" or name not in self._of_compiler[number]:
+                        found.append(f"witness {number}, {how}, {name}: {told}")
+        return found
 
 
 def verdict(row: dict[str, Any]) -> str:
     """Return the verdict on one program."""
-    if "crash" in row:
+    if row["crash"]:
         return "crash"
     if row["differs"].get("safe"):
         return "wrong"
@@ -99,15 +109,26 @@ def table(commit: str, rows: Sequence[dict[str, Any]]) -> str:
     lines += [", ".join(f"{number} {name}" for name, number in sorted(counts.items())) + ".", ""]
     lines += ["| program | verdict | difference, or reason |", "| --- | --- | --- |"]
     for row in sorted(rows, key=lambda row: row["key"]):
-        told = row.get("crash") or next(iter([*row["differs"].values(), []]), [])
-        if not told and not row.get("edits"):
-            told = [why for _, why in (*row["failed"], *row["unfixed"])]
-        assumed = [clause for _, _, assumes in row.get("edits", ()) for clause in assumes]
-        if row.get("differs", {}).get("unsafe"):
-            told = [*told[:1], f"assumes {'; '.join(assumed) or 'nothing'}"]
-        shown = told if isinstance(told, str) else " · ".join(told[:2])
-        lines.append(f"| {row['key']} | {verdict(row)} | {shown.replace('|', '¦')[:400]} |")
+        shown = " · ".join(_told(row)[:2]).replace("|", "¦")[:400]
+        lines.append(f"| {row['key']} | {verdict(row)} | {shown} |")
     return "\n".join([*lines, ""])
+
+
+def _told(row: dict[str, Any]) -> list[str]:
+    """Return the crash, the first difference with what was assumed, or the reasons for no edit."""
+    if row["crash"]:
+        return [row["crash"]]
+    differs = [one for told in row["differs"].values() for one in told]
+    if not row["edits"]:
+        return [why for _, why in (*row["failed"], *row["unfixed"])]
+    if verdict(row) == "unsafe, differs":
+        assumed = [clause for _, _, assumes in row["edits"] for clause in assumes]
+        return [*differs[:1], f"assumes {'; '.join(assumed) or 'nothing'}"]
+    return differs
+
+
+def _said(row: dict[str, Any]) -> str:
+    return f"{row['key']}: {verdict(row)}"
 
 
 def main() -> int:
@@ -118,29 +139,22 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=120.0, help="of each fix")
     options = parser.parse_args()
-    commit = _git(ROOT, "rev-parse", "--short", "HEAD").strip()
+    commit = git("rev-parse", "--short", "HEAD").strip()
     journal = RESULTS / f"audit-{commit}.jsonl"
-    rows = {row["key"]: row for row in _read(journal)}
+    rows = {key: row for key, row in read_rows(journal).items() if not row["crash"]}  # asked again
     names = tuple(name.lower() for name in options.only or [""])
     paths = [path for path in sorted(PROGRAMS.glob("*.py")) if path.name.startswith(names)]
     if not paths:
         print(f"no program of {', '.join(options.only)} in {PROGRAMS}", file=sys.stderr)
         return 2
-    with running_fork_server("benchmarks.audit.outcomes", inductor=False):
-
-        def ask(path: Path) -> dict[str, Any]:
-            ended = begin_isolated(partial(audit, path, options.seconds), seconds=900)()
-            why = f"{ended.error.type}: {ended.error.message}" if ended.error else ended.status
-            return {"key": path.stem, **(ended.value or {"crash": why})}
-
-        with ThreadPoolExecutor(options.jobs) as pool, journal.open("a") as file:
-            asked = [pool.submit(ask, path) for path in paths if path.stem not in rows]
-            for future in as_completed(asked):
-                row = future.result()
-                rows[row["key"]] = row
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                file.flush()
-                print(f"[{len(rows)}/{len(paths)}] {row['key']}: {verdict(row)}", flush=True)
+    server = Server(LIMIT, warm="benchmarks.audit.outcomes")
+    questions = {
+        path.stem: partial(server.run, partial(audit, path, options.seconds)) for path in paths
+    }
+    with journal.open("a") as file:
+        for row in server.ask_all(questions, rows, _said, options.jobs):
+            rows[row["key"]] = row
+            print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
     chosen = [rows[path.stem] for path in paths]
     if not options.only:
         (RESULTS / f"audit-{commit}.md").write_text(table(commit, chosen))
