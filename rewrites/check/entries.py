@@ -50,23 +50,20 @@ def find_entries(module: Module, named: Collection[str] = ()) -> Iterator[Entry]
 
     `named` are names that the user gave, such as "pkg.module:function".
     """
-    seen: set[FunctionDefinition] = set()
+    seen: set[ast.AST] = set()
     for name in named:
         inside, _, function = name.partition(":")
         if inside == module.name:
             known = _named_entry(module, function)
-            seen.add(known.function)
+            seen.add(known.function.node)
             yield known
     if "torch" not in module.source.text or is_test(module):
         return
-    for definition in module.definitions.values():
-        for entry in _entries_of(definition):
-            if entry.function not in seen and not _is_excluded(entry.function):
-                seen.add(entry.function)
-                yield entry
-    for entry in _compiled_functions(module):
-        if entry.function not in seen:
-            seen.add(entry.function)
+    shown = (e for one in module.definitions.values() for e in _entries_of(one))
+    for entry in (*_compiled_functions(module), *shown):
+        wanted = entry.compiled or not _is_excluded(entry.function)
+        if wanted and entry.function.node not in seen:
+            seen.add(entry.function.node)
             yield entry
 
 
@@ -90,12 +87,7 @@ def _is_excluded(function: FunctionDefinition) -> bool:
 
 def _entries_of(definition: FunctionDefinition | ClassDefinition) -> Iterator[Entry]:
     if isinstance(definition, FunctionDefinition):
-        if any(name in COMPILERS for name in definition.decorators):
-            yield Entry(definition, compiled=True)
         return
-    for method in definition.own_methods.values():
-        if any(name in COMPILERS for name in method.decorators):
-            yield Entry(method, definition, compiled=True)
     if definition.has_base(["torch.autograd.Function", "torch.autograd.function.Function"]):
         for name in ("forward", "backward", "setup_context"):
             if (step := definition.own_methods.get(name)) is not None:
@@ -128,24 +120,63 @@ def is_module_class(kind: ClassDefinition) -> bool:
 
 
 def _compiled_functions(module: Module) -> Iterator[Entry]:
-    """Yield the functions and lambdas that a module passes to torch.compile."""
+    """Yield the functions that a module passes to torch.compile, or decorates with it."""
     if not COMPILER_WORD.search(module.source.text):
         return
+    compilers = _Compilers(module)
     for node in walk(module.source.tree):
-        if not isinstance(node, ast.Call) or not node.args:
-            continue
-        if module.qualified(dotted(node.func)) not in COMPILERS:
-            continue
-        target = node.args[0]
-        if isinstance(target, ast.Lambda):
-            yield Entry(FunctionDefinition(target, module), compiled=True)
-            continue
-        name = dotted(target)
-        known = module.find(name)
-        if isinstance(known, FunctionDefinition) and known.module is module:
-            yield Entry(known, compiled=True)
-        elif known is None and name:
-            yield from _local_functions(module, name)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if any(map(compilers.includes, node.decorator_list)):
+                yield _entry_of(module, node)
+        elif isinstance(node, ast.Call) and node.args and compilers.includes(node.func):
+            target = node.args[0]
+            if isinstance(target, ast.Lambda):
+                yield Entry(FunctionDefinition(target, module), compiled=True)
+                continue
+            name = dotted(target)
+            known = module.find(name)
+            if isinstance(known, FunctionDefinition) and known.module is module:
+                yield Entry(known, compiled=True)
+            elif known is None and name:
+                yield from _local_functions(module, name)
+
+
+class _Compilers:
+    """The expressions of a module that are torch.compile, with or without arguments bound."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._names: set[str] = set()
+        assigned = [one for one in walk(module.source.tree) if isinstance(one, ast.Assign)]
+        known = -1
+        while len(self._names) > known:
+            known = len(self._names)
+            values = (one.targets for one in assigned if self.includes(one.value))
+            self._names |= {dotted(target) for targets in values for target in targets}
+
+    def includes(self, node: ast.expr) -> bool:
+        """Whether `node` compiles what it is called with: `compile`, `compile(mode=…)`, a name or
+        a `functools.partial` of these."""
+        if not isinstance(node, ast.Call):
+            name = dotted(node)
+            return self._module.qualified(name) in COMPILERS or name in self._names
+        if self._module.qualified(dotted(node.func)) == "functools.partial":
+            return len(node.args) == 1 and self.includes(node.args[0])
+        return not node.args and self.includes(node.func)
+
+
+def _entry_of(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Entry:
+    """Return the entry for a compiled function, method or nested function."""
+    for definition in module.definitions.values():
+        if isinstance(definition, FunctionDefinition) and definition.node is node:
+            return Entry(definition, compiled=True)
+        if isinstance(definition, ClassDefinition):
+            for method in definition.own_methods.values():
+                if method.node is node:
+                    return Entry(method, definition, compiled=True)
+    outer = _function_around(module, node)
+    inside = "" if outer is None else f"{outer}."
+    return Entry(FunctionDefinition(node, module, None, inside), compiled=True)
 
 
 def _local_functions(module: Module, name: str) -> Iterator[Entry]:
@@ -169,7 +200,7 @@ def _local_functions(module: Module, name: str) -> Iterator[Entry]:
                 yield Entry(FunctionDefinition(node, module, None, inside), compiled=True)
 
 
-def _function_around(module: Module, node: ast.FunctionDef) -> str | None:
+def _function_around(module: Module, node: ast.AST) -> str | None:
     """Return the name of the function whose body contains `node`; None at the top level."""
     for one in walk(module.source.tree):
         if isinstance(one, ast.FunctionDef) and any(inner is node for inner in one.body):

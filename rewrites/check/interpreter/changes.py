@@ -19,6 +19,7 @@ from fullgraph.rewrites.check.interpreter.recompiles import (
     operands_in,
     owner_of,
     owners_of,
+    shortens,
     state_of,
 )
 from fullgraph.rewrites.check.interpreter.values import Literal, Mapping, Tensor, Value
@@ -133,12 +134,14 @@ class Changes(Machine):
         """
         while isinstance(container, ast.Subscript):
             container = container.value
-        if self.silent:
+        if self.silent or shortens(self.frame.function, dotted(container)):
             return
         if isinstance(container, ast.Name) and self.is_global(container.id):
             self.note(node, "recompile.global", True, self.frame_statement())
         for kind in self.owners(container):
             assert isinstance(container, ast.Attribute)
+            if any(shortens(method, dotted(container)) for method in kind.own_methods.values()):
+                continue  # what is pushed is popped
             state = state_of(kind, container.attr)
             self.note(node, construct, True, self.frame_statement(), state)
 
@@ -161,10 +164,14 @@ class Changes(Machine):
         return bool(names and self.frame.receiver) and name == names[0].arg
 
 
-def has_key(mapping: Mapping, key: Value) -> bool:
-    """Return whether a dict may have a key."""
-    if mapping.element:
-        return True
-    if len(key) == 1 and isinstance(key[0], Literal):
-        return any(known == key[0].value for known, _ in mapping.items)
-    return bool(mapping.items)
+def may_be_new(mapping: Mapping, key: Value) -> bool:
+    """Return whether calls may give a dict one key after the other.
+
+    A constant key is new in the first call alone.
+    """
+    return not (is_constant(key) or mapping.element or mapping.items)
+
+
+def is_constant(value: Value) -> bool:
+    """Return whether a value is the same in all calls."""
+    return len(value) == 1 and isinstance(value[0], Literal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from fullgraph.rewrites.check.interpreter.changes import has_key
+from fullgraph.rewrites.check.interpreter.changes import is_constant, may_be_new
 from fullgraph.rewrites.check.interpreter.external_calls import ExternalCalls
 from fullgraph.rewrites.check.interpreter.operations import (
     NUMERIC_ONLY,
@@ -109,7 +109,8 @@ class MethodCalls(ExternalCalls):
         self, one: Sequence, name: str, args: list[Value], node: ast.Call
     ) -> Value:
         if name in ("append", "appendleft", "extend", "insert", "add", "update") and args:
-            if isinstance(node.func, ast.Attribute):
+            grows = one.kind != "set" or not all(map(is_constant, args))
+            if grows and isinstance(node.func, ast.Attribute):
                 self.note_growth(node, node.func.value, "recompile.module_list")
             added = args[-1] if name not in ("extend", "update") else self.element_of(args[0])
             self._rebind(node, (Sequence(one.kind, None, join_all((one.element, added))),))
@@ -130,7 +131,7 @@ class MethodCalls(ExternalCalls):
 
     def _mapping_method(self, one: Mapping, name: str, args: list[Value], node: ast.Call) -> Value:
         values = join_all((*(value for _, value in one.items), one.element))
-        new = name == "setdefault" and args and not has_key(one, args[0])
+        new = name == "setdefault" and args and may_be_new(one, args[0])
         if new and isinstance(node.func, ast.Attribute):
             self.note_growth(node, node.func.value, "recompile.module_dict")
         if name in ("get", "pop", "setdefault"):

@@ -29,6 +29,7 @@ MADE = "state.made"
 CALLED = "state.called"
 """Note of a function that compiled code calls: its arguments come from there."""
 ANY_READ = (READ, READ_VALUE, READ_MISSING)
+_REMOVES = frozenset({"pop", "popleft", "popitem", "clear", "remove", "discard"})
 _JOINS = frozenset({"cat", "concat", "concatenate", "hstack", "vstack"})
 
 
@@ -175,6 +176,22 @@ def lengthens(node: ast.expr, path: str) -> bool:
         case ast.Call(func=function, args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *_]):
             joins = dotted(function).rpartition(".")[2] in _JOINS
             return joins and any(dotted(one) == path for one in parts)
+    return False
+
+
+def shortens(function: FunctionDefinition, path: str) -> bool:
+    """Return whether a function removes entries of the container `path`, such as "self.stack"."""
+    for node in function.nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(value=container, attr=name)) if name in _REMOVES:
+                found = dotted(container) == path
+            case ast.Delete(targets=targets):
+                parts = [one.value for one in targets if isinstance(one, ast.Subscript)]
+                found = any(dotted(one) == path for one in parts)
+            case _:
+                continue
+        if found:
+            return True
     return False
 
 

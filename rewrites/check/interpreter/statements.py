@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from fullgraph.rewrites.check.interpreter.changes import has_key
+from fullgraph.rewrites.check.interpreter.changes import may_be_new
 from fullgraph.rewrites.check.interpreter.conditions import Conditions
 from fullgraph.rewrites.check.interpreter.loops import carried_reads
 from fullgraph.rewrites.check.interpreter.machine import (
@@ -333,7 +333,7 @@ class Statements(Conditions):
         for one in base:
             if isinstance(one, Mapping) and path and env is not None:
                 key = self.evaluate(target.slice)
-                if not has_key(one, key):
+                if may_be_new(one, key):
                     self.note_growth(target, target.value, "recompile.module_dict")
                 if len(key) == 1 and isinstance(key[0], Literal):
                     items = dict(one.items) | {key[0].value: value}

@@ -1,5 +1,7 @@
 """Entries that are named: functions that run compiled though the source does not show it."""
 
+from textwrap import indent
+
 import pytest
 
 from fullgraph.cli import main
@@ -58,3 +60,38 @@ def test_pyproject_names_entries(loop, capsys):
     )
     assert main(["check", "loop.py"]) == 1
     assert "loop.py:7:5 FGB201" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("above", "decorator"),
+    [
+        ("", "torch.compile"),
+        ("", "torch.compile(mode='max-autotune')"),
+        ("", "functools.partial(torch.compile, dynamic=True)"),
+        ("", "functools.partial(torch.compile, dynamic=True)()"),
+        ("fast = functools.partial(torch.compile, dynamic=True)", "fast"),
+        ("fast = torch.compile(dynamic=True)\nfaster = fast", "faster"),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_compiles_may_have_arguments_and_another_name(loop, above, decorator, nested):
+    function = f"@{decorator}\ndef step(x):\n    print(x)\n"
+    if nested:
+        function = f"def train(rate):\n{indent(function, '    ')}\n    return step\n"
+    (loop / "loop.py").write_text(f"import functools\nimport torch\n{above}\n{function}")
+    text = (loop / "loop.py").read_text().splitlines()
+    assert [text[line - 1].strip() for line in lines()] == ["print(x)"]
+
+
+def test_a_partial_of_something_else_compiles_nothing(loop):
+    text = block("""
+        import functools
+        import torch
+
+
+        @functools.partial(print, torch)
+        def step(x):
+            print(x)
+    """)
+    (loop / "loop.py").write_text(text)
+    assert lines() == []

@@ -36,6 +36,39 @@ SILENT = {
             def forward(self, x: Tensor):
                 return x
     """,
+    "pushed and popped": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.stack = []
+            def forward(self, x: Tensor):
+                self.stack.append(x.shape)
+                x = x * 2
+                self.stack.pop()
+                return x
+    """,
+    "popped in another method": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.stack = []
+            def leave(self):
+                del self.stack[-1]
+            def forward(self, x: Tensor):
+                self.stack.append(x.shape)
+                return x
+    """,
+    "a constant key": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.last, self.names = {}, set()
+            def forward(self, x: Tensor):
+                self.last["x"] = x
+                self.last.setdefault("n", 0)
+                self.names.add("x")
+                return x
+    """,
     "a local list": """
         class Net(nn.Module):
             def forward(self, x: Tensor):
