@@ -239,12 +239,15 @@ def _call_factory(found: object, name: str) -> tuple[object, Any, tuple[object, 
             return result, None, ()
         case (model, inputs) if callable(model):
             return model, inputs, ()
-        case (model, inputs, calls) if callable(model):
+        case (model, inputs, list() | tuple() as calls) if callable(model):
             return model, inputs, tuple(calls)
     if not named:
         return None
+    returned = type(result).__name__
+    if isinstance(result, tuple) and len(result) > 2:
+        returned = f"a tuple of {len(result)}: put several arguments of one call in a tuple"
     raise FullgraphError(
-        f"{name} must return a module or (model, inputs), and returned {type(result).__name__}."
+        f"{name} must return a module or (model, inputs), and returned {returned}."
     )
 
 

@@ -55,6 +55,12 @@ def raises(x):
 def build_clean():
     return Clean(), torch.ones(2)
 
+def make_three():
+    return Clean(), torch.ones(2), torch.ones(2)
+
+def make_nothing():
+    return 1 / 0
+
 Net_inputs = torch.ones(2, 4)
 Clean_inputs = (torch.ones(2),)
 NeedsSize_inputs = torch.ones(2)
@@ -122,6 +128,7 @@ def test_details_of_one_cause_and_of_all(model: Path) -> None:
         2,
         "fullgraph: There is no cause 'C7': give one of C1.\n",
     )
+    assert "C1" in wrong.stdout and "time.time()" in wrong.stdout
 
 
 def test_quiet_is_the_verdict_alone(model: Path) -> None:
@@ -263,14 +270,41 @@ def test_train_of_a_function_runs_its_backward(tmp_path: Path) -> None:
         ("MODEL:misfit", "too many positional arguments"),
         ("MODEL:raises", "raises in eager, without torch.compile: ValueError: no such thing"),
         ("MODEL:nn", "Inputs are read from nn_inputs"),
+        ("MODEL:make_three", "returned a tuple of 3: put several arguments of one call in a tuple"),
+        ("MODEL:make_nothing", "raises ZeroDivisionError: division by zero at MODEL:"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(model: Path, target: str, words: str) -> None:
     done = fullgraph("explain", target.replace("MODEL", str(model)))
     assert done.returncode == 2
-    assert words in done.stderr
+    assert words.replace("MODEL", str(model)) in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("explain", "--html", "nowhere/page.html"), "there is no folder nowhere"),
+        (("explain", "--facts", "."), ". is a folder: give the path of a file"),
+        (("minify", "--out", "nowhere/repro.py"), "there is no folder nowhere"),
+    ],
+)
+def test_flags_are_refused_before_torch_is_imported(model: Path, flags, words: str) -> None:
+    command, *rest = flags
+    model.write_text("raise SystemExit('imported')\n")
+    code = (
+        "import sys; from fullgraph.cli import main; code = main(sys.argv[1:]); "
+        "sys.exit(code if 'torch' not in sys.modules else 99)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, str(model), *rest],
+        capture_output=True,
+        text=True,
+        cwd=model.parent,
+    )
+    assert done.returncode == 2, done
+    assert words in done.stderr
 
 
 def test_an_unknown_backend_lists_what_there_is(model: Path) -> None:

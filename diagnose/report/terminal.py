@@ -77,12 +77,13 @@ def render(
     """Draw `explanation` on `console`: the short form, with details of all causes if `verbose`.
 
     With `cause`, an id such as "C3", draw only the verdict and that cause. Raises FullgraphError
-    if no cause has that id.
+    if no cause has that id, after the short form, which lists those that there are.
     """
     tried = explanation.fullgraph.ok is not None
     if cause is not None:
         found = [one for one in explanation.causes if one.id.lower() == cause.lower()]
         if not found:
+            show(console, *_short_form(explanation, console))
             raise FullgraphError(_no_such_cause(explanation, cause))
         show(
             console,

@@ -7,8 +7,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from fullgraph.compiler.errors import FullgraphError
 from fullgraph.target_spec import parse_input, parse_target
 from fullgraph.waiting import announce
 
@@ -237,6 +239,17 @@ def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             "seconds": args.seconds,
             "budget": args.budget,
         }
+
+
+def check_output(*paths: str | None) -> None:
+    """Raise FullgraphError, before the work, for files that cannot be written; skip None."""
+    for path in map(Path, filter(None, paths)):
+        if path.is_dir():
+            raise FullgraphError(f"{path} is a folder: give the path of a file.")
+        if not path.parent.is_dir():
+            raise FullgraphError(f"{path} cannot be written: there is no folder {path.parent}.")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise FullgraphError(f"{path} cannot be written: no permission; give another path.")
 
 
 def close_stdout() -> None:

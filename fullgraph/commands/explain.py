@@ -14,6 +14,7 @@ from fullgraph.commands.arguments import (
     add_command,
     add_compilation,
     add_target,
+    check_output,
     program_arguments,
 )
 from fullgraph.commands.outputs import LiveReport, add_outputs, saved_report, write
@@ -82,6 +83,7 @@ def add(commands: Commands) -> None:
 
 def _run_explain(args: argparse.Namespace) -> int:
     """Run `fullgraph explain`."""
+    check_output(args.html, args.facts)
     saved = saved_report(args.against)
     draw = LiveReport(quiet=args.json, color=args.color)
     latest: list[Explanation] = []

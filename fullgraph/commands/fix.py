@@ -81,16 +81,18 @@ def add(commands: Commands) -> None:
 
 def _run_fix(args: argparse.Namespace) -> int:
     """Run `fullgraph fix`."""
+    if prefixes := (*args.select, *args.ignore):
+        from fullgraph.rewrites.rules import all_rules
+
+        names = [name for rule in all_rules() for name in (rule.code, rule.name)]
+        for prefix in prefixes:
+            if not any(name.startswith(prefix) for name in names):
+                raise FullgraphError(f"There is no rule {prefix}: `fullgraph rule` lists them all.")
     arguments = program_arguments(args)
 
     from fullgraph.rewrites.fix import fix, source_files
-    from fullgraph.rewrites.rules import all_rules
     from fullgraph.rewrites.source import check_writable
 
-    known = all_rules()
-    for prefix in (*args.select, *args.ignore):
-        if not any(rule.code.startswith(prefix) or rule.name.startswith(prefix) for rule in known):
-            raise FullgraphError(f"There is no rule {prefix}: `fullgraph rule` lists them all.")
     if args.write:  # before the work, whose edits could not be written
         check_writable(source_files(arguments["model"]), force=args.force)
     line = ProgressLine(quiet=args.quiet, verbose=args.verbose)

@@ -13,6 +13,7 @@ from fullgraph.commands.arguments import (
     Commands,
     add_command,
     add_failure,
+    check_output,
     failure_arguments,
 )
 from fullgraph.waiting import ProgressLine
@@ -60,6 +61,7 @@ def add(commands: Commands) -> None:
 def _run_minify(args: argparse.Namespace) -> int:
     """Run `fullgraph minify`."""
     file = Path(args.target.partition(".py:")[0] + ".py" if ".py:" in args.target else args.target)
+    check_output(args.out)
     line = _Progress(args)
     try:
         with failure_arguments(args) as arguments:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fullgraph.commands.arguments import Commands, add_command
+from fullgraph.commands.arguments import Commands, add_command, check_output
 from fullgraph.commands.outputs import LiveReport, add_outputs, saved_report, write
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def add(commands: Commands) -> None:
 
 def _run_run(args: argparse.Namespace) -> int:
     """Run `fullgraph run`."""
+    check_output(args.html)
     from fullgraph.script import run
 
     saved = saved_report(args.against)
