@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -138,6 +138,15 @@ class _Controller:
             unit: read_notes(path)
             for path, unit in units.items()
             if unit not in failed and (unit in self._ended or is_whole)
+        }
+        modules = defaultdict[str, dict[str, set[str]]](lambda: defaultdict(set))
+        for unit, found in executed.items():  # what a fixture does for all, the first test shows
+            for file, functions in found.items():
+                modules[unit.partition("::")[0]][file] |= functions
+        executed = {
+            unit: modules[module] if "scope=" in (ROOT / module).read_text() else found
+            for unit, found in executed.items()
+            if (module := unit.partition("::")[0])
         }
         ExecutedFiles(_data()).update(executed)
 

@@ -19,6 +19,7 @@ from fullgraph.minifier.oracle.failure import Failure, Kind
 from tests.recorded import RecordedRuns, Recording, decode, digest_of, encode, merge
 from tests.recorded.executed import (
     ExecutedFiles,
+    _bodies_in,
     _digest_of_file,
     note_data,
     noting_executed_files,
@@ -147,13 +148,15 @@ def test_files_of_functions_that_children_call_are_noted(tmp_path: Path) -> None
         digest_of(1)
     decode(1)
     ours = {f"tests/recorded/{name}.py" for name in ("executed", "plain", "runs")}
-    assert read_notes(notes) == ours
+    assert read_notes(notes).keys() == ours
 
 
 def test_a_test_is_unchanged_while_its_files_are(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("tests.recorded.executed._called_on_import", dict)
     files = ExecutedFiles(tmp_path / "executed.json")
     assert not files.are_unchanged("test")
-    files.update({"test": {"diagnose/explain.py"}, "other": {"rewrites/rule.py"}})
+    other = {"rewrites/rule.py": {"Rule.answer"}}
+    files.update({"test": {"diagnose/explain.py": {"explain"}}, "other": other})
     again = ExecutedFiles(tmp_path / "executed.json")
     assert again.are_unchanged("test") and again.are_unchanged("other")
     assert "compiler/observe/summaries.py" not in files.path.read_text()
@@ -162,13 +165,14 @@ def test_a_test_is_unchanged_while_its_files_are(tmp_path: Path, monkeypatch) ->
         "tests.recorded.executed._digest_of_file",
         lambda name: "changed" if name == "diagnose/evidence.py" else name,
     )
-    again.update({"other": {"rewrites/rule.py"}})
+    again.update({"other": other})
     assert not again.are_unchanged("test") and again.are_unchanged("other")
 
 
 def test_a_test_is_unchanged_while_the_data_that_it_read_is(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("tests.recorded.executed.ROOT", tmp_path)
-    monkeypatch.setattr("tests.recorded.executed._with_imports", set)
+    monkeypatch.setattr("tests.recorded.executed._with_imports", dict)
+    monkeypatch.setattr("tests.recorded.executed._called_on_import", dict)
     monkeypatch.setattr("tests.recorded.executed._digest_of_file", _digest_of_file.__wrapped__)
     data, notes = tmp_path / "golden.json", tmp_path / "notes"
     data.write_text('{"a": 1, "b": 1}')
@@ -176,10 +180,61 @@ def test_a_test_is_unchanged_while_the_data_that_it_read_is(tmp_path: Path, monk
     with noting_executed_files(notes):
         note_data(data, "a")
     executed = ExecutedFiles(tmp_path / "executed.json")
-    executed.update({"a": read_notes(notes), "all": {"golden.json#"}})
+    executed.update({"a": read_notes(notes), "all": {"golden.json#": set()}})
     for text, unchanged in (('{"a": 1, "b": 2}', True), ('{"a": 2, "b": 1}', False)):
         data.write_text(text)
         assert (executed.are_unchanged("a"), executed.are_unchanged("all")) == (unchanged, False)
+
+
+SOURCE = """LIMIT = 3
+
+
+def called():
+    # why
+    return LIMIT
+
+
+class Model:
+    def forward(self):
+        def local():
+            return 1
+
+        return local()
+
+
+VALUE = called()
+
+
+def other(): return 2
+"""
+
+
+def test_of_a_file_counts_what_runs_on_import_and_what_was_called(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr("tests.recorded.executed.ROOT", tmp_path)
+    monkeypatch.setattr("tests.recorded.executed._with_imports", dict)
+    monkeypatch.setattr("tests.recorded.executed._called_on_import", lambda: {"m.py": {"called"}})
+    file = tmp_path / "m.py"
+
+    def write(text: str) -> None:
+        file.write_text(text)
+        _bodies_in.cache_clear()
+        _digest_of_file.cache_clear()
+
+    write(SOURCE)
+    executed = ExecutedFiles(tmp_path / "executed.json")
+    executed.update({"imports": {"m.py": set()}, "calls": {"m.py": {"Model.forward"}}})
+    for old, new, unchanged in (
+        ("return 1", "return 3", [True, False]),
+        ("# why", "# how", [False, False]),
+        ("LIMIT = 3", "LIMIT = 4", [False, False]),
+        ("return 2", "return 5", [False, False]),
+        ("", "", [True, True]),
+    ):
+        write(SOURCE.replace(old, new))
+        again = ExecutedFiles(executed.path)
+        assert [again.are_unchanged(test) for test in ("imports", "calls")] == unchanged, old
 
 
 def test_a_nightly_run_goes_on_after_an_interruption(tmp_path: Path, monkeypatch, capfd) -> None:
