@@ -75,7 +75,7 @@ def of_fix(data: Mapping[str, Any]) -> Facts:
             {
                 **_at(one, _SUGGESTION),
                 "proof": one["proof"]["state"],
-                "sides": one["proof"]["sides"],
+                "sides": [list(side.values())[:3] for side in one["proof"]["branches"]],
                 "diff": _diff(one["diff"]),
             }
             for one in data["suggestions"]

@@ -42,6 +42,31 @@ class Position:
         """
         return self.file, self.line, self.column, self.end_column
 
+    @property
+    def lines(self) -> range:
+        """The lines of the span; the first alone if its end is unknown."""
+        return range(self.line, max(self.line, self.end_line or 0) + 1)
+
+    @property
+    def extent(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """First and last line and column; None if one of them is unknown.
+
+        Compare extents, never single columns: a part that is unknown has no order.
+        """
+        if self.column is None or self.end_line is None or self.end_column is None:
+            return None
+        return (self.line, self.column), (self.end_line, self.end_column)
+
+    def is_inside(self, outer: Position) -> bool:
+        """Return whether this is a part of `outer`, as `x` is of `f(x)`.
+
+        False if they are equal, or if it is unknown.
+        """
+        inner, around = self.extent, outer.extent
+        if self.file != outer.file or inner is None or around is None or inner == around:
+            return False
+        return around[0] <= inner[0] and inner[1] <= around[1]
+
 
 class Fate(StrEnum):
     """What a graph break does to the frame that Dynamo compiles: "resumed", "skipped", …"""

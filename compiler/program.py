@@ -227,7 +227,7 @@ def _check_kind(target: object, command: str) -> None:
         raise FullgraphError(
             f"{command} got an ExportedProgram, which cannot be called: pass its .module()."
         )
-    if isinstance(target, torch.nn.Module) and "_parameters" not in vars(target):
+    if isinstance(target, torch.nn.Module) and not hasattr(target, "_parameters"):
         raise FullgraphError(
             f"{name} cannot be compiled: its __init__ does not call super().__init__(), which "
             "every nn.Module needs; call it first."

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import libcst as cst
 
+from fullgraph.compiler.errors import contain
 from fullgraph.rewrites.analysis import Site, binds_variable, walk
 from fullgraph.rewrites.source import Document, FunctionNode, Replacement
 
@@ -92,7 +93,7 @@ class Rule:
 
     def answer(self, site: Site) -> Rewrite | Refusal | None:
         """Return the edit for a site, unless a variable hides the module `torch` that it uses."""
-        made = self.rewrite(site)
+        made = contain(lambda: self.rewrite(site), Refusal)
         if isinstance(made, Rewrite) and _is_torch_hidden(site.document, made.replacements):
             return Refusal(f"a variable is named `{site.document.torch}`, as the module is")
         return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fullgraph.compiler.errors import contain
 from fullgraph.compiler.events import Break, Position
 from fullgraph.compiler.sources import read_source
 from fullgraph.diagnose.causes.places import (
@@ -17,6 +18,7 @@ from fullgraph.diagnose.taxonomy import (
     Category,
     Usage,
     advise,
+    category_of_gb_type,
     classify,
     describe_break,
     find_known_function,
@@ -50,7 +52,18 @@ def diagnose(
     user code. `expression` is its source text, by default read from the file; `value` describes
     its value in eager (None if unknown).
     """
-    usage = _usage(brk, place or place_of(brk), value, expression)
+
+    def plainly(error: str) -> Diagnosis:
+        text = expression or contain(lambda: expression_at(place or place_of(brk)), lambda _: "")
+        return Diagnosis(
+            category_of_gb_type(brk.gb_type), text, value, f"{brk.gb_type}: {error}.", ()
+        )
+
+    return contain(lambda: _diagnose(brk, place or place_of(brk), value, expression), plainly)
+
+
+def _diagnose(brk: Break, place: Position, value: str | None, expression: str | None) -> Diagnosis:
+    usage = _usage(brk, place, value, expression)
     function = find_known_function(brk, usage.expression)
     category = classify(brk, usage, function)
     sentence = describe_break(brk, usage, category, function)

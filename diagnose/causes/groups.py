@@ -233,15 +233,6 @@ def _shown_place(brk: Break, function: Position | None) -> Position:
     return place
 
 
-def _lies_within(inner: Position, outer: Position) -> bool:
-    """Return whether `inner` is a part of `outer`, as `x` is of `f(x)`; False if they are equal."""
-    if inner.file != outer.file or None in (inner.column, outer.column, outer.end_column):
-        return False
-    start, end = (inner.line, inner.column), (inner.end_line, inner.end_column)
-    first, last = (outer.line, outer.column), (outer.end_line, outer.end_column)
-    return (first, last) != (start, end) and first <= start and end <= last
-
-
 def _link_consequences(relation: nx.DiGraph, function: Position | None) -> None:
     """Add to `relation` an edge from each cause to the causes that are only its consequences."""
     nodes = [n for n in relation if n[0] == "cause"]
@@ -258,7 +249,7 @@ def _link_consequences(relation: nx.DiGraph, function: Position | None) -> None:
         if is_consequence(brk) or (_is_generator(brk) and brk.frame != function):
             roots = [n for n in skipping if n != node]
             near = [n for n in roots if place_of(firsts[n]).file == place.file]
-            inner = [n for n in nodes if n != node and _lies_within(place_of(firsts[n]), place)]
+            inner = [n for n in nodes if n != node and place_of(firsts[n]).is_inside(place)]
             roots = (inner if is_looked_up_early(brk) else []) or near or roots
         elif any(is_user_code(position.file) for position in brk.stack):
             continue

@@ -92,6 +92,6 @@ def lines_around(place: Position, around: int = 3) -> tuple[tuple[int, str], ...
     if file is None:
         return ()
     lines = file.text.splitlines()
-    last = min(place.end_line or place.line, place.line + 8)
+    last = min(place.lines[-1], place.line + 8)
     numbers = range(max(1, place.line - around), min(len(lines), last + around) + 1)
     return tuple((n, lines[n - 1]) for n in numbers)

@@ -11,6 +11,7 @@ from rich.rule import Rule
 from rich.style import Style
 from rich.text import Text
 
+from fullgraph.compiler.errors import contain
 from fullgraph.diagnose.explanation_data import Advice, Cause, Edit
 from fullgraph.diagnose.report import wording
 from fullgraph.diagnose.report.edit_diff import DiffLine, diff_lines
@@ -37,7 +38,11 @@ def draw_cause(cause: Cause, fullgraph_tried: bool = True) -> RenderableType:
     `fullgraph_tried`: whether the program was also compiled with `fullgraph=True`. If it was not,
     the report does not say whether the cause exists in that mode.
     """
-    return Group(*_block_parts(cause, fullgraph_tried))
+
+    def whole() -> RenderableType:
+        return Group(*_block_parts(cause, fullgraph_tried))
+
+    return contain(whole, lambda error: text(f"{cause.id} cannot be shown: {error}"))
 
 
 def _block_parts(cause: Cause, fullgraph_tried: bool) -> Iterator[RenderableType]:

@@ -28,8 +28,7 @@ def diff_lines(edit: Edit, cause: Cause) -> tuple[DiffLine, ...]:
     diff has one unchanged line before and after them.
     """
     position = cause.position
-    lines = range(position.line, (position.end_line or position.line) + 1)
-    near = lines if edit.file == position.file else range(0)
+    near = position.lines if edit.file == position.file else range(0)
     hunks = [_changed_lines(hunk, near) for hunk in _parse_hunks(edit)]
     shown: list[DiffLine] = []
     for hunk in hunks:

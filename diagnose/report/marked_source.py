@@ -32,8 +32,7 @@ class Line:
 
 def source_lines(cause: Cause, around: int = 1) -> tuple[Line, ...]:
     """Return the lines of `cause`, its expression marked, and `around` more lines on each side."""
-    first = cause.position.line
-    last = max(first, cause.position.end_line or first)
+    first, last = cause.position.lines[0], cause.position.lines[-1]
     near = ((n, text) for n, text in cause.source if first - around <= n <= last + around)
     shown = tuple(_mark_line(cause, number, text.rstrip("\r\n")) for number, text in near)
     indents = [len(x.text) - len(x.text.lstrip(" ")) for x in shown if x.text.strip(" ")]
@@ -43,8 +42,7 @@ def source_lines(cause: Cause, around: int = 1) -> tuple[Line, ...]:
 def _mark_line(cause: Cause, number: int, raw: str) -> Line:
     """Return line `number`, whose text is `raw`, with the columns of the expression of `cause`."""
     position = cause.position
-    last = max(position.line, position.end_line or position.line)
-    hit = position.line <= number <= last
+    hit = number in position.lines
     text, offsets = _expand_tabs(raw)
     if not hit or position.column is None:
         return Line(number, text, hit)
@@ -52,7 +50,7 @@ def _mark_line(cause: Cause, number: int, raw: str) -> Line:
     if number == position.line:
         start = _count_characters(raw, position.column)
     end = len(raw.rstrip())
-    if number == last:
+    if number == position.lines[-1]:
         end = _end_of_expression(cause, raw, start)
     if not 0 <= start < end <= len(raw):
         return Line(number, text, hit)

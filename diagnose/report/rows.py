@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from fullgraph.compiler.errors import contain
 from fullgraph.diagnose.explanation_data import Cause, Edit, ExplanationData, GraphInfo
 from fullgraph.diagnose.report.wording import count, describe_count, rank_advice
 
@@ -172,12 +173,15 @@ def _resumes(one: GraphInfo, other: GraphInfo, causes: Mapping[str, Cause]) -> b
     cause = causes.get(one.ended_by or "")
     if cause is None or cause.position.file != other.file or one.file != other.file:
         return False
-    first = cause.position.line
-    return first <= other.line <= max(first, cause.position.end_line or first)
+    return other.line in cause.position.lines
 
 
 def find_remedy(cause: Cause) -> RowRemedy:
     """Return the best remedy for `cause`."""
+    return contain(lambda: _find_remedy(cause), lambda error: RowRemedy("try", error, False))
+
+
+def _find_remedy(cause: Cause) -> RowRemedy:
     edit = best_edit(cause)
     if edit is None:
         for advice in rank_advice(cause.advice):
@@ -195,8 +199,7 @@ def _describe_change(edit: Edit, cause: Cause) -> RowRemedy:
     """Return `edit` as a remedy; its assumptions are still missing."""
     new = [line for line in edit.after if line.strip() and not _IMPORT.match(line)]
     new = _join_header(new)
-    last = cause.position.end_line or cause.position.line
-    away = edit.file != cause.position.file or not cause.position.line <= edit.line <= last
+    away = edit.file != cause.position.file or edit.line not in cause.position.lines
     blocks = _changed_blocks(edit.diff)
     place = f"line {edit.line}: " if away and edit.file == cause.position.file else ""
     if len(blocks) == 1 and len(blocks[0].old) > 1:

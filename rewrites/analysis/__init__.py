@@ -57,6 +57,7 @@ from fullgraph.rewrites.analysis.purity import (
 )
 from fullgraph.rewrites.analysis.site import Knowledge, NotApplicable, Site
 from fullgraph.rewrites.analysis.state_uses import StateUses, find_state_uses
+from fullgraph.rewrites.analysis.surroundings import frame_lookup, written_variable
 from fullgraph.rewrites.analysis.torch_names import (
     DYNAMIC_SHAPE,
     ELEMENTWISE,
@@ -102,6 +103,7 @@ __all__ = [
     "find_hazards",
     "find_state_uses",
     "follow_or_assume",
+    "frame_lookup",
     "has_nan_free_gradient",
     "has_no_gradient",
     "has_raise",
@@ -132,4 +134,5 @@ __all__ = [
     "torch_name",
     "walk",
     "word_set",
+    "written_variable",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from fullgraph.compiler.sources import cell_name
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.causes import count_recompiles
 from fullgraph.rewrites.fix.results import CAPTURED, FixResult, Suggestion
-from fullgraph.rewrites.proof import Proof, ProofState
+from fullgraph.rewrites.proof import Proof, ProofState, Seen
 from fullgraph.rewrites.rule import Applicability
 
 WIDTH = 80
@@ -239,7 +240,7 @@ def _proof_dict(proof: Proof) -> dict[str, object]:
         "state": proof.state.value,
         "reason": proof.reason,
         "inputs": proof.inputs,
-        "sides": [list(side) for side in proof.sides],
+        "branches": [asdict(one) for one in proof.branches],
         "assumes": list(proof.assumes),
         "checks": [{"name": c.name, "ok": c.ok, "detail": c.detail} for c in proof.checks],
     }
@@ -299,12 +300,30 @@ def proof_sentence(suggestion: Suggestion) -> str:
     proof = suggestion.proof
     tried = f" on {_format_count(proof.inputs, 'input')}" if proof.inputs else ""
     if proof.state is ProofState.PROVED:
-        return f"Proved{tried}: {', '.join(check.name for check in proof.checks)}."
+        sides = f" {_branches_sentence(proof)}" if proof.branches else ""
+        return f"Proved{tried}: {', '.join(check.name for check in proof.checks)}.{sides}"
     if proof.state is ProofState.NOT_RUN:
         return "An idea, not an edit: it was not tried."
     title = "One side seen" if proof.state is ProofState.ONE_SIDE else "Not proved"
     kept = "" if suggestion.accepted else "; it is not applied"
     return f"{title}{tried}: {proof.reason}{kept}."
+
+
+def _branches_sentence(proof: Proof) -> str:
+    """Return how a proof knows both sides of the conditions: seen, or forced."""
+    ways = [how for one in proof.branches for how in (one.true, one.false)]
+    if Seen.FORCED not in ways:
+        text = "Both branches were taken" if len(ways) == 2 else "All branches were taken"
+        return (
+            f"{text}, some on inputs that a search found." if Seen.REACHED in ways else f"{text}."
+        )
+    forced = [
+        f"`{one.condition}` was forced to be {str(side).lower()}"
+        for one in proof.branches
+        for side, how in ((True, one.true), (False, one.false))
+        if how is Seen.FORCED
+    ]
+    return f"{'; '.join(forced)}, which no input did."
 
 
 def replacement_sentence(suggestion: Suggestion) -> str:

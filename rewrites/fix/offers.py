@@ -13,6 +13,7 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.sources import imports_of_cells, is_user_code, read_source
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.analysis import Knowledge, Site
+from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules import all_rules
 from fullgraph.rewrites.source import Document, Replacement, parse_document
@@ -22,6 +23,7 @@ EditKey = tuple[str, str]
 """What identifies an edit: the rule's code and the text of the edited file."""
 _OUTPUT_GUARD = "FG113"
 """The rule that lets `print` and logging run only in eager."""
+_CONDITIONAL = cst.If | cst.IfExp | cst.While | cst.CompIf | cst.Assert
 _OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)")
 """New code that defines an operator or calls a private function."""
 _SUBGRAPH = re.compile(r"\b_?(cond|while_loop)\(")
@@ -49,8 +51,24 @@ class Offer:
 
     @cached_property
     def tests(self) -> list[Position]:
-        """Positions of the conditions whose branches the proof tries to reach."""
-        return [self.document.position(test) for test in self.rewrite.tests]
+        """Positions of the conditions whose branches the proof tries to reach.
+
+        They are those that the rule names, and others in what it replaces that the new code lacks.
+        """
+        named = dict.fromkeys(self.document.position(test) for test in self.rewrite.tests)
+        for node in self.rewrite.replacements:
+            for one in walk(node):
+                if not isinstance(one, _CONDITIONAL) or one.test not in self.document.ranges:
+                    continue
+                if self.document.code(one.test) not in self._new_code:
+                    named[self.document.position(one.test)] = None
+        return list(named)
+
+    @property
+    def needed_tests(self) -> list[Position]:
+        """The conditions of which some input must take both branches."""
+        tests = self.rewrite.tests if self.rewrite.needs_both_branches else ()
+        return [self.document.position(test) for test in tests]
 
     @cached_property
     def as_compiled(self) -> Offer:
@@ -236,7 +254,7 @@ def _sites_of(
 def _is_in(document: Document, node: cst.CSTNode, entry: Position) -> bool:
     """Return whether the innermost function around a node is the one that begins at `entry`."""
     span = document.position(document.function(node) or node)
-    inside = span.line <= entry.line <= (span.end_line or span.line)
+    inside = entry.line in span.lines
     same = (document.file, document.function_name(node)) == (entry.file, entry.function)
     return inside and same
 

@@ -181,7 +181,7 @@ def fix(
             numbers=any(rewrite.numbers for rewrite in rewrites),
             strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
             exempt=_exempt(offers) | granted.get(_key_of(base), frozenset()) - {"randomness"},
-            both=[t for one in offers if one.rewrite.needs_both_branches for t in one.tests],
+            both=[test for offer in offers for test in offer.needed_tests],
         )
 
     failures: list[str] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
@@ -121,7 +122,7 @@ class SearchState:
 
     def is_one_sided(self, offer: Offer) -> bool:
         """Return whether a condition that `offer` depends on had one value on every input."""
-        return bool(offer.rewrite.tests) and cause_key(offer.cause) in self.one_sided
+        return bool(offer.tests) and cause_key(offer.cause) in self.one_sided
 
     def with_offers(self, found: Iterable[Offers]) -> SearchState:
         """Return this state with the offers in `found`, and the original texts of their files."""
@@ -355,10 +356,10 @@ def try_edits(
 
 def _one_sided_causes(offers: Sequence[Offer], proof: Proof) -> Iterator[CauseKey]:
     """Yield the causes of the offers with a condition that had one value on every input."""
-    sides = iter(proof.sides)
+    branches = iter(proof.branches)
     for offer in offers:
-        values = [next(sides)[1] for _ in offer.rewrite.tests]
-        if any(value != "both" for value in values):
+        touched = list(islice(branches, len(offer.tests)))
+        if not all(one.are_known for one in touched):
             yield cause_key(offer.cause)
 
 

@@ -14,7 +14,7 @@ from fullgraph.rewrites.proof.live_state import (
     override_program,
     tensor_of_number,
 )
-from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
+from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofState, Seen
 from fullgraph.rewrites.proof.prove import prove, share_failure, verify_inductor
 from fullgraph.rewrites.proof.run_memo import RunMemo
 
@@ -23,10 +23,12 @@ __all__ = [
     "NEW_GRADIENT",
     "NO_BACKWARD",
     "NO_GRADIENT",
+    "Branches",
     "Check",
     "Proof",
     "ProofState",
     "RunMemo",
+    "Seen",
     "convert_globals",
     "convert_module",
     "copy_calls",

@@ -104,7 +104,7 @@ def record_behaviour(
     call is followed by a backward from the loss of the program or, without a loss, from the sum of
     the outputs that require a gradient. All random streams start from `seed`.
     """
-    _seed_all(seed)
+    seed_all(seed)
     printed = io.StringIO()
     records: list[str] = []
     outputs: list[object] = []
@@ -334,7 +334,7 @@ def _capture_records(found: list[str]) -> Iterator[None]:
             logging.setLogRecordFactory(make)
 
 
-def _seed_all(seed: int) -> None:
+def seed_all(seed: int) -> None:
     """Seed torch, Python's `random` and NumPy."""
     torch.manual_seed(seed)
     random.seed(seed)

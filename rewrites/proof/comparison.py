@@ -57,11 +57,14 @@ class ProofInput:
     """Factor and summand that change the module's floating-point buffers before the run."""
     again: bool = False
     """Whether the calls run again, on inputs of twice the batch size."""
+    found: bytes = b""
+    """Inputs, and parameters, that a search found to reach a branch (`reach.pack`)."""
 
     @property
     def is_given(self) -> bool:
         """Whether this is the user's own input and state."""
-        return not (self.number or self.perturbed or self.again) and self.buffers is None
+        changed = self.number or self.perturbed or self.again or self.found
+        return not changed and self.buffers is None
 
     def __str__(self) -> str:
         given = "the given inputs"
@@ -69,6 +72,8 @@ class ProofInput:
             factor, summand = self.buffers
             given = f"the given inputs, with each buffer b as {factor:g} * b + {summand:g}"
         which = f"derived inputs, number {self.number}" if self.number else given
+        if self.found:
+            which = "inputs found by a search"
         return f"{which}, with a backward" if self.backward else which
 
 
@@ -115,8 +120,8 @@ def compare_behaviours(
 
     checks = {name: check(name, old) for name in _TITLES if name not in exempt}
     failed = [name for name, made in checks.items() if name in _RESULTS and not made.ok]
-    if failed and all(_is_finite(one) for case, one in old.items() if case.is_given):
-        finite = {case: one for case, one in old.items() if _is_finite(one)}
+    if failed and all(is_finite(one) for case, one in old.items() if case.is_given):
+        finite = {case: one for case, one in old.items() if is_finite(one)}
         if len(finite) < len(old):
             checks |= {name: check(name, finite, FINITE_ORIGINAL) for name in failed}
     if not requires_gradient and "randomness" in checks and not checks["randomness"].ok:
@@ -282,7 +287,7 @@ def _drop_zero_gradients(
     return left, right
 
 
-def _is_finite(behaviour: Behaviour) -> bool:
+def is_finite(behaviour: Behaviour) -> bool:
     """Return whether a run raised nothing, and its outputs and gradients are finite."""
     results = [behaviour.outputs, *behaviour.gradients.values()]
     return behaviour.raised is None and all(map(_is_finite_value, results))

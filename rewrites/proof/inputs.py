@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 
@@ -38,6 +41,74 @@ def input_variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
                 yield transform_calls(calls, change, only=index)
     for number in range(RANDOM_VARIANTS):
         yield transform_calls(calls, _randomize(number, 10.0 ** (number % 4 - 1)))
+
+
+def discrete_variants(
+    calls: Calls, constants: Sequence[float], *, special: bool
+) -> Iterator[Calls]:
+    """Yield variants beyond those of `input_variants`, to reach a branch that none of them reaches.
+
+    `constants` are numbers with which the program compares whole numbers and bools: they may lie
+    outside of the range of the user's integers.
+    """
+    tensors = [leaf for leaf in _tensors_of(calls) if leaf.numel()]
+    whole = [n for n, leaf in enumerate(tensors) if not leaf.is_floating_point()]
+    for constant in constants[:8]:
+        for number in whole[:4]:
+            for change in _set_some(constant):
+                yield transform_calls(calls, change, only=number, in_range=False)
+    for number, other in itertools.permutations(range(min(len(tensors), 4)), 2):
+        if tensors[number].shape == tensors[other].shape:
+            change = partial(_put_in_place, tensors[other])
+            yield transform_calls(calls, change, only=number, in_range=False)
+    changes = [*_rearrangements(), *_input_changes(special)]
+    for change in changes:
+        yield transform_calls(calls, change)
+    for number in range(min(len(tensors), 6) if len(tensors) > 1 else 0):
+        for change in changes:
+            yield transform_calls(calls, change, only=number)
+    chosen = random.Random(0)
+    for _ in range(RANDOM_VARIANTS if len(tensors) > 1 else 0):
+        changed = calls
+        for number in range(len(tensors)):
+            changed = transform_calls(changed, chosen.choice(changes), only=number)
+        yield changed
+
+
+def _set_some(constant: float) -> Iterator[Change]:
+    """Yield changes that set all elements, the first, the last or every second to a constant."""
+    yield lambda x: torch.full_like(x, constant)
+    for where in (slice(0, 1), slice(-1, None), slice(0, None, 2)):
+
+        def change(x: torch.Tensor, where: slice = where) -> torch.Tensor:
+            new = x.flatten().clone()
+            new[where] = constant
+            return new.reshape(x.shape)
+
+        yield change
+
+
+def _rearrangements() -> Iterator[Change]:
+    """Yield changes that sort, permute and repeat elements, or make all of them extreme."""
+    for order in (torch.zeros_like, _shuffle, lambda places: places // 2):
+        yield partial(_take_rows, order)
+    yield lambda x: (x if x.is_complex() else x.flatten().sort().values).reshape(x.shape)
+    yield lambda x: torch.arange(x.numel(), device=x.device).reshape(x.shape) - x.numel() // 2
+    yield lambda x: torch.full_like(x, 1e-6)
+    yield lambda x: torch.full_like(x, 100)
+    yield lambda x: torch.full_like(x, -100)
+
+
+def _put_in_place(new: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+    return new.detach()
+
+
+def _shuffle(places: torch.Tensor) -> torch.Tensor:
+    return places[torch.randperm(len(places), generator=torch.Generator().manual_seed(0))]
+
+
+def _take_rows(order: Change, x: torch.Tensor) -> torch.Tensor:
+    return x[order(torch.arange(len(x), device=x.device))] if x.dim() else x
 
 
 def copy_calls(calls: Calls) -> Calls:
@@ -138,10 +209,13 @@ def change_buffers(program: Program, factor: float, summand: float) -> None:
                 buffer.mul_(int(factor)).add_(int(summand) if single else 0)
 
 
-def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:
+def transform_calls(
+    calls: Calls, change: Change, only: int | None = None, *, in_range: bool = True
+) -> Calls:
     """Return a copy of `calls` with `change` applied to its tensors.
 
-    With `only`, it is applied to one tensor, the one with this number, counted from 0.
+    With `only`, it is applied to one tensor, the one with this number, counted from 0. Integers
+    stay in the range of the tensor if `in_range`.
     """
     numbers = iter(range(1_000_000))
 
@@ -154,7 +228,7 @@ def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Ca
         number = next(numbers)
         if not leaf.numel() or (only is not None and number != only):
             return leaf.detach().clone().requires_grad_(leaf.requires_grad)
-        new = _with_layout_of(leaf, change)
+        new = _with_layout_of(leaf, change, in_range)
         return new.requires_grad_(leaf.requires_grad)
 
     return tuple(
@@ -191,14 +265,16 @@ def _tensors_of(calls: Calls) -> list[torch.Tensor]:
     return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
 
 
-def _with_layout_of(leaf: torch.Tensor, change: Change) -> torch.Tensor:
+def _with_layout_of(leaf: torch.Tensor, change: Change, in_range: bool) -> torch.Tensor:
     """Return `change(leaf)`, converted to the dtype, shape and layout of `leaf`.
 
-    Integers stay in the range of those in `leaf`.
+    Integers stay in the range of those in `leaf` if `in_range`.
     """
     with torch.no_grad():
         values = leaf.detach()
-        if leaf.dtype is torch.bool:
+        if not in_range:
+            new = change(values).to(leaf.dtype)
+        elif leaf.dtype is torch.bool:
             new = change(values.float() - 0.5) > 0
         elif leaf.is_floating_point() or leaf.is_complex():
             new = change(values).to(leaf.dtype)

@@ -11,7 +11,7 @@ class ProofState(StrEnum):
 
     PROVED = "proved"
     ONE_SIDE = "one side seen"
-    """All checks passed, but some condition had the same value on every input."""
+    """All checks passed, but a side of some condition was neither seen nor forced."""
     FAILED = "failed"
     NOT_RUN = "not run"
 
@@ -32,6 +32,56 @@ class Check:
     """The exception of a compiled run, with all that it says; "" if there is none."""
 
 
+class Seen(StrEnum):
+    """How a proof knows one side of a condition."""
+
+    SEEN = "seen"
+    """Some input took it."""
+    REACHED = "reached"
+    """An input that a search found took it."""
+    FORCED = "forced"
+    """No input took it; with the condition forced, the two programs behave alike."""
+    DIFFERS = "differs"
+    """No input took it; with the condition forced, they do not."""
+    UNSEEN = "unseen"
+    """No input took it, and it could not be forced."""
+
+
+@dataclass(frozen=True)
+class Branches:
+    """A condition that an edit touches, and how the proof knows its two sides."""
+
+    condition: str
+    true: Seen = Seen.UNSEEN
+    false: Seen = Seen.UNSEEN
+    difference: str = ""
+    """How the programs differ on a side that was forced; "" if they do not."""
+
+    @property
+    def missing(self) -> list[bool]:
+        """The sides that are neither seen nor forced to the same result."""
+        return [side for side, how in self._sides if how in (Seen.DIFFERS, Seen.UNSEEN)]
+
+    @property
+    def are_known(self) -> bool:
+        """Whether both sides were seen, or forced to the same result."""
+        return not self.missing
+
+    def __str__(self) -> str:
+        taken = Seen.SEEN, Seen.REACHED
+        seen = [str(side).lower() for side, how in self._sides if how in taken]
+        forced = [str(side).lower() for side, how in self._sides if how is Seen.FORCED]
+        text = f"`{self.condition}` was {' and '.join(seen) or 'never evaluated'}"
+        if not self.are_known:
+            text += " on every input tried"
+        text += f", and forced to be {' and '.join(forced)}" if forced else ""
+        return f"{text}; forced to be otherwise, {self.difference}" if self.difference else text
+
+    @property
+    def _sides(self) -> tuple[tuple[bool, Seen], ...]:
+        return (True, self.true), (False, self.false)
+
+
 @dataclass(frozen=True)
 class Proof:
     """Checks of a rewrite, and the inputs they ran on."""
@@ -40,8 +90,8 @@ class Proof:
     checks: tuple[Check, ...] = ()
     inputs: int = 0
     """Number of inputs, the user's own included."""
-    sides: tuple[tuple[str, str], ...] = ()
-    """Each condition, and its values on all inputs: "both", "true", "false", "never evaluated"."""
+    branches: tuple[Branches, ...] = ()
+    """Each condition that the edit touches, in the order of `Rewrite.tests`."""
     assumes: tuple[str, ...] = ()
     """Assumptions under which the checks pass; an edit that needs one is not safe."""
 
@@ -52,7 +102,7 @@ class Proof:
 
     @property
     def whole(self) -> bool:
-        """Whether both branches of every condition ran, and nothing had to be assumed."""
+        """Whether both branches of every condition ran or were forced, and nothing is assumed."""
         return self.state is ProofState.PROVED and not self.assumes
 
     @property
@@ -61,5 +111,4 @@ class Proof:
         failed = [check.detail or check.name for check in self.checks if not check.ok]
         if failed:
             return failed[0]
-        unseen = [f"`{test}` was {seen}" for test, seen in self.sides if seen != "both"]
-        return f"{'; '.join(unseen)} on every input tried" if unseen else ""
+        return "; ".join(str(one) for one in self.branches if not one.are_known)

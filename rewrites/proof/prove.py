@@ -5,29 +5,29 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.isolation import (
-    JobOutcome,
-    choose_process,
-    preload_inductor,
-    run_isolated,
-)
+from fullgraph.compiler.isolation import JobOutcome, run_isolated
 from fullgraph.compiler.private import tree_leaves
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import read_source
 from fullgraph.rewrites.proof.behaviour import Behaviour
-from fullgraph.rewrites.proof.comparison import ProofInput, compare_behaviours
+from fullgraph.rewrites.proof.comparison import (
+    FINITE_ORIGINAL,
+    ProofInput,
+    compare_behaviours,
+    is_finite,
+)
 from fullgraph.rewrites.proof.fake_kernels import find_wrong_fake, new_operators
+from fullgraph.rewrites.proof.forced import force_branches
 from fullgraph.rewrites.proof.live_state import override_program
-from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
-from fullgraph.rewrites.proof.recorded_runs import CHOSEN, explore_variants, run_inputs
-from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo
+from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofState, Seen
+from fullgraph.rewrites.proof.recorded_runs import CHOSEN, Explorer, run_inputs, run_proof_job
+from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo, Side
 
 COMPILED = 3
 """Maximum number of these inputs on which compiled code runs, too."""
@@ -81,19 +81,18 @@ def prove(
         titles = [_condition_text(test) for test in tests]
         lines = (*titles, *_changed_lines(base, texts))
         special = any(word in line for word in _SPECIAL for line in lines)
-        explore = partial(explore_variants, subject, tests, special, limit, strict)
-        run = partial(_run_proof_job, subject, left(), explore)
-        old = memo.explore(base, tests, (special, strict), run)
+
+        def explore(known: Mapping[Side, bytes | None]) -> JobOutcome[RecordedRun]:
+            explorer = partial(Explorer, subject, tests, known, special, strict)
+            return run_proof_job(subject, left(), lambda: explorer().explore(limit))
+
+        old = memo.explore(base, tests, (special, strict), explore)
     if old.value is None:
         return _failed_proof("eager", f"the original did not run: {_failure_text(old)}")
     cases = list(old.value.behaviours)
-    sides = tuple(
-        (title, _values_seen(old.value.sides.get(n, set()))) for n, title in enumerate(titles)
-    )
-    unseen = [f"`{title}` was {side}" for title, side in sides if side != "both"]
-    for test, (title, side) in zip(tests, sides, strict=True):
-        if test in both and side != "both":
-            return _failed_proof("branches", f"`{title}` was {side} on every input tried")
+    branches = [_branches(title, old.value, n, cases) for n, title in enumerate(titles)]
+    if dropped := _find_unseen(tests, branches, both):
+        return _failed_proof("branches", dropped)
     eager_texts = as_compiled or texts
     with override_program(subject.target, eager_texts) as overlay:
         if overlay.refused:
@@ -102,7 +101,7 @@ def prove(
             eager_texts,
             cases,
             special,
-            lambda new: _run_proof_job(
+            lambda new: run_proof_job(
                 subject, left(), partial(run_inputs, subject, new, special, None)
             ),
         )
@@ -110,23 +109,24 @@ def prove(
             return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
     perturbed = cache(lambda case: _run_perturbed(subject, base, special, left(), case))
-    checks = compare_behaviours(
-        *ran,
+    compare = partial(
+        compare_behaviours,
         numbers=numbers,
         requires_gradient=_requires_gradient(subject),
-        perturbed=perturbed,
         exempt=({"randomness", "text", "records"} if as_compiled else {"randomness"}) & set(exempt),
     )
+    checks = compare(*ran, perturbed=perturbed)
     names = frozenset() if inductor else new_operators(base, texts)
     if names and all(check.ok for check in checks):
         with override_program(subject.target, eager_texts):
             checks.append(_check_fake_kernels(subject, left(), names, cases, special))
-    few = [case for case in cases if not case.backward][:COMPILED]
+    few = sorted((one for one in cases if not one.backward), key=lambda one: not one.found)
+    few = [cases[0], *(one for one in few if one != cases[0])][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
             job = partial(run_inputs, subject, some, special, backend)
             on_inductor = backend == "inductor"
-            run = partial(_run_proof_job, subject, left(), job, inductor=on_inductor)
+            run = partial(run_proof_job, subject, left(), job, inductor=on_inductor)
             with override_program(subject.target, texts):
                 done = memo.run_compiled(texts, some, special, backend, run)
             checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
@@ -136,9 +136,39 @@ def prove(
         checks.append(_check_backward(subject, versions, trained, special, left, exempt))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
-    state = ProofState.FAILED if not ok else ProofState.ONE_SIDE if unseen else ProofState.PROVED
-    tried = len({case.number for case in cases})
-    return Proof(state, tuple(checks), tried, sides, assumes if ok else ())
+    if FINITE_ORIGINAL in assumes:  # only those were compared
+        cases = [case for case in cases if is_finite(old.value.behaviours[case])]
+    branches = [_branches(title, old.value, n, cases) for n, title in enumerate(titles)]
+    if dropped := _find_unseen(tests, branches, both):
+        return _failed_proof("branches", dropped)
+    if ok and not all(one.are_known for one in branches):
+        both_texts = base, eager_texts
+        branches = force_branches(subject, both_texts, tests, branches, special, left(), compare)
+    known = all(one.are_known for one in branches)
+    state = ProofState.FAILED if not ok else ProofState.PROVED if known else ProofState.ONE_SIDE
+    tried = len({replace(case, backward=False) for case in cases})
+    return Proof(state, tuple(checks), tried, tuple(branches), assumes if ok else ())
+
+
+def _branches(
+    condition: str, run: RecordedRun, index: int, cases: Iterable[ProofInput]
+) -> Branches:
+    """Return which sides of a condition the inputs `cases` took."""
+    taken = run.values_of(index, cases)
+    given = run.values_of(index, [case for case in cases if not case.found])
+    true, false = (
+        Seen.SEEN if side in given else Seen.REACHED if side in taken else Seen.UNSEEN
+        for side in (True, False)
+    )
+    return Branches(condition, true, false)
+
+
+def _find_unseen(
+    tests: Sequence[Position], branches: Sequence[Branches], both: Collection[Position]
+) -> str:
+    """Return which sides of the conditions `both` no input took; "" if all were taken."""
+    pairs = zip(tests, branches, strict=True)
+    return "; ".join(str(one) for test, one in pairs if test in both and not one.are_known)
 
 
 def verify_inductor(
@@ -159,21 +189,21 @@ def verify_inductor(
     cases = [ProofInput(0, False, again=True)]
     if subject.eager_calls:
         cases = [ProofInput(number, False) for number in range(CHOSEN)]
-    eager = _run_proof_job(subject, seconds, partial(run_inputs, subject, cases, False, None))
+    eager = run_proof_job(subject, seconds, partial(run_inputs, subject, cases, False, None))
     if eager.value is None or eager.value.behaviours[cases[0]].raised is not None:
         cases = [ProofInput(0, False)]
-        eager = _run_proof_job(subject, seconds, partial(run_inputs, subject, cases, False, None))
+        eager = run_proof_job(subject, seconds, partial(run_inputs, subject, cases, False, None))
     if eager.value is None:
         return Check("fullgraph", False, f"it does not run in eager: {_failure_text(eager)}")
     if original is not None:
         job = partial(run_inputs, original, cases, False, None)
-        plain = _run_proof_job(original, seconds, job)
+        plain = run_proof_job(original, seconds, job)
         known = plain.value.behaviours if plain.value is not None else {}
         check = _compare_results(known, eager.value.behaviours, subject.eager_calls)
         if not check.ok:
             return Check("eager", False, f"with it eager behaves differently: {check.detail}")
     job = partial(run_inputs, subject, cases[:1], False, backend, fullgraph=fullgraph)
-    compiled = _run_proof_job(subject, seconds, job, inductor=backend == "inductor")
+    compiled = run_proof_job(subject, seconds, job, inductor=backend == "inductor")
     return _check_compiled(backend, compiled, eager.value.behaviours, exempt)
 
 
@@ -197,28 +227,13 @@ def share_failure(one: Check, other: Check) -> bool:
     return not one.ok and not other.ok and len(set(failures)) == 1
 
 
-def _run_proof_job(
-    subject: Program, seconds: float, job: Callable[[], RecordedRun], *, inductor: bool = False
-) -> JobOutcome[RecordedRun]:
-    """Run a job of the proof in isolation, for at most `seconds`."""
-    objects = subject.objects()
-    where, _ = choose_process(objects)
-    folder = None
-    if inductor and where == "fork":
-        with suppress(Exception):  # the child raises it again, and reports it
-            folder = preload_inductor()
-    return run_isolated(
-        lambda emit: job(), objects=objects, seconds=seconds, where=where, cache=folder
-    )
-
-
 def _run_perturbed(
     subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: ProofInput
 ) -> Behaviour | None:
     """Return what the original does on inputs perturbed by one ulp; None if the run failed."""
     near = replace(case, perturbed=True)
     with override_program(subject.target, base):
-        ran = _run_proof_job(subject, seconds, lambda: run_inputs(subject, [near], special, None))
+        ran = run_proof_job(subject, seconds, lambda: run_inputs(subject, [near], special, None))
     return ran.value.behaviours[near] if ran.value is not None else None
 
 
@@ -258,7 +273,7 @@ def _check_backward(
     for texts, eager in versions:
         with override_program(subject.target, texts):
             job = partial(run_inputs, subject, cases, special, "aot_eager")
-            outcome = _run_proof_job(subject, seconds_left(), job)
+            outcome = run_proof_job(subject, seconds_left(), job)
         found.append(_check_compiled("aot_eager", outcome, eager, exempt))
         if found[0].ok:
             break
@@ -311,10 +326,6 @@ def _condition_text(test: Position) -> str:
     source = read_source(test.file)
     node = source.node(test) if source else None
     return source.segment(node) if source and node else ""
-
-
-def _values_seen(seen: set[bool]) -> str:
-    return {0: "never evaluated", 2: "both"}.get(len(seen), f"{next(iter(seen), None)}".lower())
 
 
 def _failure_text(outcome: JobOutcome[RecordedRun]) -> str:

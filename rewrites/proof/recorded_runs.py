@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
 
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.isolation import snapshot
+from fullgraph.compiler.isolation import (
+    JobOutcome,
+    choose_process,
+    preload_inductor,
+    run_isolated,
+    snapshot,
+)
 from fullgraph.compiler.private import force_eager
 from fullgraph.compiler.program import Program
-from fullgraph.compiler.sources import ORIGINAL, FunctionEdit, edit_functions
+from fullgraph.compiler.sources import edit_functions
 from fullgraph.rewrites.proof.behaviour import Behaviour, freeze_clocks, record_behaviour
 from fullgraph.rewrites.proof.comparison import ProofInput
+from fullgraph.rewrites.proof.conditions import ends_loop, record_conditions
 from fullgraph.rewrites.proof.inputs import (
     change_buffers,
     copy_calls,
@@ -25,65 +35,135 @@ from fullgraph.rewrites.proof.inputs import (
     perturb_calls,
     require_gradients,
 )
-from fullgraph.rewrites.proof.run_memo import RecordedRun
+from fullgraph.rewrites.proof.reach import reach, unpack
+from fullgraph.rewrites.proof.run_memo import RecordedRun, Side
 
+T = TypeVar("T")
 CHOSEN = 16
 """Minimum number of inputs to compare on, if time allows."""
+CANDIDATES = 200
+"""Maximum number of inputs that a search tries for one branch."""
 _BUFFER_CHANGES = ((0.0, 0.0), (1.0, 100.0), (-1.0, 0.0))
 """Factors and summands for a module's buffers, to reach a branch which no input reaches."""
 
 
-def explore_variants(
-    subject: Program, tests: Sequence[Position], special: bool, deadline: float, strict: bool
-) -> RecordedRun:
-    """Run the original on the user's inputs, then on variants, until `deadline` at the latest.
+class Explorer:
+    """Runs the original on the user's inputs, on variants, and on inputs found by a search.
 
-    `special` adds NaN and inf. Unless `strict`, variants where an operator raises are skipped."""
-    run = RecordedRun(sides={index: set() for index in range(len(tests))})
-    before = snapshot(subject.objects())
-    edits, tapes = _recording_edits(tests)
-    shown: set[object] = set()
-    start = time.monotonic()
+    `tests` are the conditions of which both branches are to be reached. `known` are the inputs that
+    earlier searches found; None where one found nothing. `special` adds NaN and inf. Unless
+    `strict`, inputs on which an operator raises are skipped.
+    """
 
-    def record(case: ProofInput) -> Behaviour:
-        """Record a case, restore the state, and add the conditions' values to `run.sides`."""
-        for tape in tapes:
-            tape.clear()
-        behaviour = _record_case(subject, case, special, None)
-        before.restore()
-        for index, tape in enumerate(tapes):
-            run.sides[index] |= tape
-        return behaviour
+    def __init__(
+        self,
+        subject: Program,
+        tests: Sequence[Position],
+        known: Mapping[Side, bytes | None],
+        special: bool,
+        strict: bool,
+    ) -> None:
+        self._subject, self._tests, self._known = subject, tests, known
+        self._special, self._strict = special, strict
+        self._before = snapshot(subject.objects())
+        self._edits, self._tapes = record_conditions(tests)
+        exits = frozenset(n for n, test in enumerate(tests) if ends_loop(test))
+        self._run = RecordedRun(exits=exits)
 
-    def is_settled() -> bool:
-        """Return whether each condition was true on some input and false on another."""
-        return all(len(sides) == 2 for sides in run.sides.values())
+    def explore(self, deadline: float) -> RecordedRun:
+        """Run the original until both branches of each condition ran, or until `deadline`."""
+        with edit_functions(self._edits):
+            self._run_variants(deadline)
+            for change in _BUFFER_CHANGES if has_buffers(self._subject) else ():
+                if not self._unseen():
+                    break
+                self._keep(ProofInput(0, False, buffers=change))
+            self._search(deadline)
+        return self._run
 
-    with edit_functions(edits):
-        for number, _ in enumerate(input_variants(subject.calls, special=special)):
-            behaviour = record(ProofInput(number, False))
-            if number and behaviour.crashed and not strict:
+    def _run_variants(self, deadline: float) -> None:
+        """Run the variants in order, and keep those that differ in what they reach."""
+        start, shown = time.monotonic(), set[object]()
+        for number, _ in enumerate(input_variants(self._subject.calls, special=self._special)):
+            case = ProofInput(number, False)
+            behaviour = self._record(case)
+            if number and behaviour.crashed and not self._strict:
                 continue
-            kind = (tuple(map(frozenset, tapes)), behaviour.raised)
+            kind = (tuple(frozenset(tape.values) for tape in self._tapes), behaviour.raised)
             if number < CHOSEN or kind not in shown or number % 4 == 1:
                 shown.add(kind)
-                run.behaviours[ProofInput(number, False)] = behaviour
-                case = ProofInput(number, True)
-                if torch.is_grad_enabled():
-                    asked = _record_case(subject, case, special, None)
-                    before.restore()
-                    if asked.raised == behaviour.raised:  # else the program accepts no gradients
-                        run.behaviours[case] = asked
-            enough = len(run.behaviours) >= 3 * CHOSEN or (is_settled() and number > CHOSEN)
-            share = 12 if is_settled() else 6  # the new code and the other proofs take as long
+                self._keep(case, behaviour)
+            settled = not self._unseen()
+            enough = len(self._run.behaviours) >= 3 * CHOSEN or (settled and number > CHOSEN)
+            share = 12 if settled else 6  # the new code and the other proofs take as long
             if enough or time.monotonic() - start > max(2.0, (deadline - start) / share):
                 break
-        for change in _BUFFER_CHANGES if has_buffers(subject) else ():
-            if is_settled():
-                break
-            case = ProofInput(0, False, buffers=change)
-            run.behaviours[case] = record(case)
-    return run
+
+    def _search(self, deadline: float) -> None:
+        """Search for inputs that take the branches that no variant took."""
+        start = time.monotonic()
+
+        def is_late() -> bool:
+            return time.monotonic() - start > max(3.0, (deadline - start) / 8)
+
+        for index, wanted in self._unseen():
+            side = self._tests[index], wanted
+            if side not in self._known:
+                self._run.found[side] = None
+            with suppress(Exception):  # a search that fails finds nothing
+                for found in islice(self._candidates(index, wanted), CANDIDATES):
+                    case = ProofInput(0, False, found=found)
+                    behaviour = self._record(case)
+                    if self._takes(index, wanted) and (self._strict or not behaviour.crashed):
+                        self._keep(case, behaviour)
+                        self._run.found[side] = found
+                        break
+                    if is_late():
+                        return
+
+    def _candidates(self, index: int, wanted: bool) -> Iterator[bytes]:
+        """Yield the inputs that an earlier search found, else those of a new one."""
+        side = self._tests[index], wanted
+        if side in self._known:
+            yield from filter(None, [self._known[side]])
+            return
+        tape, restore = self._tapes[index], self._before.restore
+        is_reached = partial(self._takes, index, wanted)
+        yield from reach(self._subject, tape, is_reached, restore, self._special)
+
+    def _takes(self, index: int, wanted: bool) -> bool:
+        """Return whether the condition had the wanted value in the run just made."""
+        values = self._tapes[index].values
+        return wanted in values and wanted in self._run.values_of(index, others=[values])
+
+    def _unseen(self) -> list[tuple[int, bool]]:
+        """Return each condition of which a side was not seen, by its index, with that side."""
+        seen = [self._run.values_of(index) for index in range(len(self._tests))]
+        return [
+            (index, wanted)
+            for index, values in enumerate(seen)
+            for wanted in (True, False)
+            if wanted not in values
+        ]
+
+    def _record(self, case: ProofInput) -> Behaviour:
+        """Record a run, and restore the state."""
+        for tape in self._tapes:
+            tape.decisions.clear()
+        try:
+            return record_case(self._subject, case, self._special, None)
+        finally:
+            self._before.restore()
+
+    def _keep(self, case: ProofInput, behaviour: Behaviour | None = None) -> None:
+        """Keep a run, recorded if it was not yet, and the same with a backward."""
+        first = behaviour or self._record(case)
+        self._run.add(case, first, self._tapes)
+        if torch.is_grad_enabled() and case.buffers is None:
+            case = replace(case, backward=True)
+            asked = self._record(case)
+            if asked.raised == first.raised:  # else the program accepts no gradients
+                self._run.add(case, asked, self._tapes)
 
 
 def run_inputs(
@@ -98,12 +178,27 @@ def run_inputs(
     run = RecordedRun()
     before = snapshot(subject.objects())
     for case in cases:
-        run.behaviours[case] = _record_case(subject, case, special, backend, fullgraph=fullgraph)
+        run.behaviours[case] = record_case(subject, case, special, backend, fullgraph=fullgraph)
         before.restore()
     return run
 
 
-def _record_case(
+def run_proof_job(
+    subject: Program, seconds: float, job: Callable[[], T], *, inductor: bool = False
+) -> JobOutcome[T]:
+    """Run a job of the proof in isolation, for at most `seconds`."""
+    objects = subject.objects()
+    where, _ = choose_process(objects)
+    folder = None
+    if inductor and where == "fork":
+        with suppress(Exception):  # the child raises it again, and reports it
+            folder = preload_inductor()
+    return run_isolated(
+        lambda emit: job(), objects=objects, seconds=seconds, where=where, cache=folder
+    )
+
+
+def record_case(
     subject: Program,
     case: ProofInput,
     special: bool,
@@ -114,7 +209,9 @@ def _record_case(
     """Record a run on the input variant `case`, compiled for `backend` or, if None, in eager."""
     first, calls = subject.calls[: subject.eager_calls], subject.calls[subject.eager_calls :]
     variants = input_variants(calls, special=special)
-    calls = (*copy_calls(first), *next(itertools.islice(variants, case.number, None)))
+    calls = (*copy_calls(first), *next(islice(variants, case.number, None)))
+    if case.found:
+        unpack(subject, calls[len(first) :], case.found)
     if case.perturbed:
         calls = perturb_calls(calls)
     if case.buffers is not None:
@@ -138,27 +235,3 @@ def _record_case(
     )
     function = subject.after_eager_calls(compiled)
     return record_behaviour(subject, function, calls, backward=case.backward, seed=case.number)
-
-
-def _recording_edits(tests: Sequence[Position]) -> tuple[list[FunctionEdit], list[set[bool]]]:
-    """Return edits that record the truth values of conditions, and the sets that collect them."""
-    tapes: list[set[bool]] = [set() for _ in tests]
-    edits = []
-    for number, (test, tape) in enumerate(zip(tests, tapes, strict=True)):
-        name = f"_fullgraph_side_{number}"
-        edits.append(FunctionEdit(test, f"{name}({ORIGINAL})", {name: _record_condition(tape)}))
-    return edits, tapes
-
-
-def _record_condition(tape: set[bool]) -> Callable[[object], object]:
-    """Return a function that adds the truth of its argument to `tape` and returns the argument."""
-
-    def record_truth(value: object) -> object:
-        """Record the truth values, and return the value."""
-        if isinstance(value, torch.Tensor) and value.numel() != 1:
-            tape.update(bool(side) for side in value.bool().flatten().unique())
-        else:
-            tape.add(bool(value))
-        return value
-
-    return record_truth

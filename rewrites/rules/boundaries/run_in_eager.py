@@ -21,9 +21,10 @@ helper is compiled.
 
 Refuses: helpers that hold one cause only, those that return before the first cause under a
 condition that needs no tensor (`if p == 0: return x`), code in `forward` itself, nested functions,
-generators, functions with decorators other than `staticmethod`, `torch.no_grad` and
-`torch.inference_mode`, and in a file that uses `torch.jit` functions that read other names of the
-file: `torch.jit.script` does not find these through the decorator.
+generators, functions that look at the frames around them (`inspect.stack()`) or have decorators
+other than `staticmethod`, `torch.no_grad` and `torch.inference_mode`, and in a file that uses
+`torch.jit` functions that read other names of the file: `torch.jit.script` does not find these
+through the decorator.
 """
 
 from __future__ import annotations
@@ -52,11 +53,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if not isinstance(helper, cst.FunctionDef):
         return helper
     name, span = helper.name.value, site.document.position(helper)
-    inside = [
-        place
-        for place in site.causes
-        if place.file == span.file and span.line <= place.line <= (span.end_line or span.line)
-    ]
+    inside = [one for one in site.causes if one.file == span.file and one.line in span.lines]
     if len(inside) < 2:
         return Refusal(f"it is the only cause in `{name}`, and a boundary breaks the graph as well")
     first = min(inside, key=lambda place: place.line)

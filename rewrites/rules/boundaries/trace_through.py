@@ -21,7 +21,8 @@ Always unsafe: side effects and Python values of the first call hold for all lat
 
 Refuses: code in `forward` itself, nested functions, generators, functions with decorators other
 than `staticmethod`, `torch.no_grad` and `torch.inference_mode`, helpers that draw random numbers in
-Python or read tensors' values, and in a file that uses `torch.jit` those that read other names of
+Python, read tensors' values, look at the frames around them, or read a global variable that a
+function of the file changes, and in a file that uses `torch.jit` those that read other names of
 the file: `torch.jit.script` does not find these through the decorator.
 """
 
@@ -30,7 +31,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site
+from fullgraph.rewrites.analysis import NotApplicable, Site, written_variable
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.boundaries import decorate, find_helper, reads_values
 
@@ -76,6 +77,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     name = helper.name.value
     if reason := reads_values(site, helper):
         return Refusal(reason)
+    if written := written_variable(site.document, [helper.body]):
+        return Refusal(f"`{name}` reads `{written[0]}`, which line {written[1]} changes")
     try:
         edits, assumes = decorate(site, helper, "torch._dynamo.nonstrict_trace")
     except NotApplicable as escape:

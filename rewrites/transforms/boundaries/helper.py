@@ -10,7 +10,13 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.events import Position
-from fullgraph.rewrites.analysis import NotApplicable, Site, names_bound, split_statements
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    frame_lookup,
+    names_bound,
+    split_statements,
+)
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.boundaries.arguments import (
@@ -58,6 +64,8 @@ def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
             return Refusal(f"`{name}` has the decorator `@{document.code(one.decorator)}`")
     if helper.asynchronous or m.findall(helper.body, m.Yield() | m.Await()):
         return Refusal(f"`{name}` is a generator or a coroutine")
+    if lookup := frame_lookup(document, [helper.body]):
+        return Refusal(f"`{lookup}` looks at the frames around it, and a boundary adds one")
     return helper
 
 

@@ -13,9 +13,11 @@ from fullgraph.rewrites.analysis import (
     DYNAMIC_SHAPE,
     NotApplicable,
     Site,
+    frame_lookup,
     names_bound,
     torch_name,
     walk,
+    written_variable,
 )
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.boundaries.arguments import (
@@ -214,6 +216,10 @@ def operator_edit(
         for one in arguments
     )
     assumes = [f"`{operator}` reads nothing but tensors and numbers that it is given"]
+    if written := written_variable(document, statements):
+        other, line_of_write = written
+        assumes = [f"calls with equal arguments may share a result, though line {line_of_write} "]
+        assumes[0] += f"may have changed `{other}` between them"
     assumes += dict.fromkeys(kernel.assumes)
     if floating and any(one.is_detached or "list[" in one.annotation for one in arguments):
         assumes.append("no gradient flows through it")
@@ -266,7 +272,9 @@ def _join_results(texts: Sequence[str]) -> str:
 
 
 def check_effects(document: Document, helper: OperatorBody) -> None:
-    """Raise NotApplicable if the source of `helper` shows that it changes arguments or globals."""
+    """Raise NotApplicable if `helper` changes arguments or globals, or looks at frames."""
+    if lookup := frame_lookup(document, [helper.body]):
+        raise NotApplicable(f"`{lookup}` looks at the frames around it, and an operator adds some")
     if m.findall(helper.body, m.Global() | m.Nonlocal()):
         raise NotApplicable(f"`{helper.name}` changes variables outside of it")
     for changed, root in changes_in_place(helper.body):

@@ -65,7 +65,7 @@ def _edit_of_statements(
     later = [
         one
         for one in others
-        if one.value in stored and document.position(one).line > (last.end_line or last.line)
+        if one.value in stored and document.position(one).line > last.lines[-1]
     ]
     if not later:
         raise NotApplicable("it gives nothing to the code after it")

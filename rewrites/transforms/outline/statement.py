@@ -289,8 +289,7 @@ def _assigned_name(line: cst.CSTNode) -> cst.Name | None:
 def _has_cause(site: Site, line: cst.CSTNode) -> bool:
     """Whether the graph breaks in a line."""
     span = site.document.position(line)
-    lines = range(span.line, (span.end_line or span.line) + 1)
-    return any(one.file == span.file and one.line in lines for one in site.causes)
+    return any(one.file == span.file and one.line in span.lines for one in site.causes)
 
 
 def _widen_to_ifs(site: Site, statement: Statement, accepts: StatementPredicate) -> Statement:

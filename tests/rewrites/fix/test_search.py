@@ -17,7 +17,7 @@ from fullgraph.rewrites.fix.search import (
     SearchState,
     search_edits,
 )
-from fullgraph.rewrites.proof import Check, Proof, ProofState
+from fullgraph.rewrites.proof import Branches, Check, Proof, ProofState, Seen
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.source import parse_document
 from tests.diagnose.report.explanations import CLEAN
@@ -207,8 +207,9 @@ def test_an_edit_proved_on_one_side_leaves_the_safe_search_without_another_proof
 
     def prove(base, texts, offers):
         proofs.append([offer.rule.code for offer in offers])
-        sides = tuple(("bad2", "false") for offer in offers for _ in offer.rewrite.tests)
-        return Proof(ProofState.ONE_SIDE, sides=sides) if sides else PROVED
+        seen = Branches("bad2", Seen.UNSEEN, Seen.SEEN)
+        branches = tuple(seen for offer in offers for _ in offer.tests)
+        return Proof(ProofState.ONE_SIDE, branches=branches) if branches else PROVED
 
     def propose(edited):
         """As the program proposes; the edit of `bad2` has a condition."""

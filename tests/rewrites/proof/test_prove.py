@@ -1,13 +1,11 @@
 """The prover lets right rewrites pass, and minds wrong ones."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import parse_program
-from fullgraph.rewrites.proof import NO_BACKWARD, ProofState, prove
+from fullgraph.rewrites.proof import NO_BACKWARD, ProofState, Seen, prove
 from tests.text import block
 
 from ..harness import imported
@@ -76,16 +74,40 @@ def test_the_end_of_the_program_is_an_outcome_as_an_exception_is():
     assert found.state is ProofState.FAILED and "SystemExit: 3" in found.reason
 
 
-def test_a_side_that_no_input_takes_is_told():
-    module = imported(
-        f"{HEAD}\n\ndef f(x):\n    if x.shape[0] > 3:\n        return x\n    return -x\n"
-    )
-    source = Path(module.__file__).read_text()
-    line = source.split("\n").index("    if x.shape[0] > 3:") + 1
+SHAPED = f"""{HEAD}
+
+def f(x):
+    if x.shape[0] > 3:
+        return x * 2
+    return -x
+"""
+WHERE = "    return torch.where(torch.tensor(x.shape[0] > 3), x * 2, {other})\n"
+
+
+def shaped(new):
+    """The proof of new code for the branch on a shape, which no input changes."""
+    module = imported(SHAPED)
+    before = SHAPED[SHAPED.index("    if ") :]
+    line = SHAPED[: SHAPED.index("    if ")].count("\n") + 1
     test = Position(module.__file__, line, 7, line, 21)
-    found = prove(parse_program(module.f, X), {module.__file__: source + "\n"}, tests=[test])
-    assert found.state is ProofState.ONE_SIDE
-    assert found.sides == (("x.shape[0] > 3", "true"),)
+    new = {module.__file__: SHAPED.replace(before, new)}
+    return prove(parse_program(module.f, X), new, tests=[test])
+
+
+def test_a_side_that_no_input_takes_is_forced_in_both_programs():
+    found = shaped(WHERE.format(other="0 - x"))
+    assert found.state is ProofState.PROVED and found.branches[0].false is Seen.FORCED, found
+
+
+def test_a_forced_side_that_differs_is_told():
+    found = shaped(WHERE.format(other="x"))
+    assert found.state is ProofState.ONE_SIDE and found.branches[0].false is Seen.DIFFERS, found
+    assert "true on every input tried; forced to be otherwise, outputs: other" in found.reason
+
+
+def test_a_side_that_the_new_code_does_not_ask_for_is_unseen():
+    found = shaped("    return x + x\n")
+    assert found.state is ProofState.ONE_SIDE and found.branches[0].false is Seen.UNSEEN, found
     assert "true on every input" in found.reason
 
 
@@ -110,7 +132,7 @@ class Model(torch.nn.Module):
         subject = parse_program(module.Model(), (X,))
         test = Position(module.__file__, 11, 11, 11, 23, "Model.forward")
         found = prove(subject, {module.__file__: text}, tests=[test], seconds=30)
-        assert [side for _, side in found.sides] == ["both"], found
+        assert found.branches[0].are_known and not found.branches[0].difference, found
 
 
 FAKE = """@torch.library.custom_op("lengths_{number}::lengths", mutates_args=())

@@ -52,5 +52,5 @@ def test_a_run_that_failed_is_tried_again() -> None:
     memo, program = RunMemo(), Program(fails=True)
     for _ in range(2):
         memo.run_eager({}, [FIRST], False, program.run)
-        memo.explore({}, [], (False, True), lambda: program.run([FIRST]))
+        memo.explore({}, [], (False, True), lambda known: program.run([FIRST]))
     assert len(program.ran) == 4

@@ -33,7 +33,8 @@ def test_fixed(before, after):
         assert outcome.source == source
         return
     assert outcome.source == source.replace(before, after)
-    assert outcome.applicability == [Applicability.SAFE]
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert "torch raises" in outcome.assumes[0]
     outcome.check(exact=True)
 
 
