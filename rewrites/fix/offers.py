@@ -12,8 +12,7 @@ import libcst as cst
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.sources import imports_of_cells, is_user_code, read_source
 from fullgraph.diagnose.explanation_data import Cause
-from fullgraph.rewrites.analysis import Knowledge, Site
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis import Knowledge, Site, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules import all_rules
 from fullgraph.rewrites.source import Document, Replacement, parse_document

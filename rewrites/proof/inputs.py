@@ -31,7 +31,7 @@ def input_variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
     yield copy_calls(calls)
     for change in _input_changes(special):
         yield transform_calls(calls, change)
-    tensors = [leaf for leaf in _tensors_of(calls) if leaf.numel()]
+    tensors = [leaf for leaf in tensors_of(calls) if leaf.numel()]
     if not all(leaf.is_floating_point() or leaf.is_complex() for leaf in tensors):
         yield transform_calls(calls, _fill_with_least)  # such as a label that marks padding
         yield transform_calls(calls, lambda x: -_fill_with_least(-x))
@@ -51,7 +51,7 @@ def discrete_variants(
     `constants` are numbers with which the program compares whole numbers and bools: they may lie
     outside of the range of the user's integers.
     """
-    tensors = [leaf for leaf in _tensors_of(calls) if leaf.numel()]
+    tensors = [leaf for leaf in tensors_of(calls) if leaf.numel()]
     whole = [n for n, leaf in enumerate(tensors) if not leaf.is_floating_point()]
     for constant in constants[:8]:
         for number in whole[:4]:
@@ -128,7 +128,7 @@ def double_batch(calls: Calls) -> Calls:
     first dimension is concatenated with itself.
     """
     last = calls[-1:]
-    sizes = [leaf.shape[0] for leaf in _tensors_of(last) if leaf.dim()]
+    sizes = [leaf.shape[0] for leaf in tensors_of(last) if leaf.dim()]
 
     def double(leaf: object) -> object:
         if not isinstance(leaf, torch.Tensor) or not leaf.dim() or leaf.shape[0] != sizes[0]:
@@ -152,7 +152,7 @@ def resize_calls(calls: Calls, least: int = 1) -> Iterator[Calls]:
     `RESIZED` copies are made.
     """
     first = calls[:1]
-    tensors = [leaf for leaf in _tensors_of(first) if leaf.numel()]
+    tensors = [leaf for leaf in tensors_of(first) if leaf.numel()]
     places = [(n, dim) for n, one in enumerate(tensors) for dim in range(one.dim())]
     by_size: dict[int, list[tuple[int, int]]] = {}
     for number, dim in sorted(places, key=lambda place: place[1]):
@@ -239,7 +239,7 @@ def transform_calls(
 
 def require_gradients(calls: Calls) -> None:
     """Set `requires_grad` on every floating-point leaf tensor of `calls`."""
-    for leaf in _tensors_of(calls):
+    for leaf in tensors_of(calls):
         if leaf.is_leaf and not leaf.requires_grad and leaf.is_floating_point():
             leaf.requires_grad_()
 
@@ -259,7 +259,7 @@ def _detach_calls(calls: Calls) -> Calls:
     )
 
 
-def _tensors_of(calls: Calls) -> list[torch.Tensor]:
+def tensors_of(calls: Calls) -> list[torch.Tensor]:
     """Return all tensors in the arguments."""
     found = tree_leaves([(call.args, dict(call.kwargs)) for call in calls])
     return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import torch
 
-from fullgraph.compiler.private import force_eager, tree_leaves, tree_map
+from fullgraph.compiler.private import force_eager, tree_map
 from fullgraph.compiler.program import Program
 from fullgraph.rewrites.proof.behaviour import freeze_clocks, seed_all
 from fullgraph.rewrites.proof.conditions import Tape
-from fullgraph.rewrites.proof.inputs import Calls, copy_calls, discrete_variants
+from fullgraph.rewrites.proof.inputs import Calls, copy_calls, discrete_variants, tensors_of
 from fullgraph.rewrites.proof.margins import Margins
 
 STEPS = 40
@@ -39,7 +39,7 @@ Parameters = dict[str, torch.Tensor]
 
 def pack(calls: Calls, parameters: Parameters) -> bytes:
     """Return the tensors of `calls`, and the parameters that differ, for `ProofInput.found`."""
-    leaves = [leaf.detach().clone() for leaf in _tensors_of(calls)]
+    leaves = [leaf.detach().clone() for leaf in _dense_tensors_of(calls)]
     return pickle.dumps((leaves, {name: one.detach() for name, one in parameters.items()}))
 
 
@@ -47,7 +47,7 @@ def unpack(subject: Program, calls: Calls, found: bytes) -> None:
     """Set the tensors of `calls`, a copy of the user's, and the parameters to what was packed."""
     values, parameters = pickle.loads(found)
     with torch.no_grad():
-        for leaf, value in zip(_tensors_of(calls), values, strict=True):
+        for leaf, value in zip(_dense_tensors_of(calls), values, strict=True):
             leaf.copy_(value)
     _set_parameters(subject, parameters)
 
@@ -63,7 +63,7 @@ def reach(
 
     `is_reached` says whether the run just made took it, `restore` undoes a run.
     """
-    tensors = [*_tensors_of(subject.calls), *_parameters_of(subject).values()]
+    tensors = [*_dense_tensors_of(subject.calls), *_parameters_of(subject).values()]
     if sum(one.nbytes for one in tensors) > _MOST_BYTES:
         return
     constants: set[float] = set()
@@ -115,8 +115,7 @@ class _Climber:
             self.parameters = {name: one.detach().clone() for name, one in owned.items()}
             self.leaves = list(self.parameters.values())
         else:
-            self.leaves = [one for one in _tensors_of(self.calls) if _is_float(one)]
-
+            self.leaves = [one for one in _dense_tensors_of(self.calls) if _is_float(one)]
         self.sizes = [leaf.square().mean().sqrt().clamp(min=0.1) for leaf in self.leaves]
 
     def run(self) -> Margins:
@@ -127,7 +126,7 @@ class _Climber:
         self.variables = [owned[name] for name in self.parameters]
         if not self.moves_parameters:
             self.variables = [leaf.detach().clone().requires_grad_() for leaf in self.leaves]
-        inputs = {id(one): one.detach().clone() for one in _tensors_of(self.calls)}
+        inputs = {id(one): one.detach().clone() for one in _dense_tensors_of(self.calls)}
         moved = () if self.moves_parameters else zip(self.leaves, self.variables, strict=True)
         inputs |= {id(leaf): variable.clone() for leaf, variable in moved}
         arguments = [(call.args, dict(call.kwargs)) for call in self.calls]
@@ -192,11 +191,10 @@ def _flatten(gradient: torch.Tensor) -> torch.Tensor:
     return gradient / (gradient.abs() + gradient.abs().mean() / 10)
 
 
-def _tensors_of(calls: Calls) -> list[torch.Tensor]:
+def _dense_tensors_of(calls: Calls) -> list[torch.Tensor]:
     """Return each dense tensor among the arguments once."""
-    leaves = tree_leaves([(call.args, dict(call.kwargs)) for call in calls])
-    dense = (one for one in leaves if isinstance(one, torch.Tensor))
-    return list({id(one): one for one in dense if one.layout is torch.strided}.values())
+    dense = (one for one in tensors_of(calls) if one.layout is torch.strided)
+    return list({id(one): one for one in dense}.values())
 
 
 def _is_float(one: object) -> bool:

@@ -59,8 +59,6 @@ other objects, what was not seen).
 
 from __future__ import annotations
 
-import libcst.matchers as m
-
 from fullgraph.compiler.categories import Category as C
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
@@ -82,8 +80,6 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     statement = find_outlined_statement(site, is_output_statement)
     if statement is None:
         return None
-    if m.findall(statement, m.Arg(~m.Integer("1"), keyword=m.Name("stacklevel"))):
-        return Refusal("with `stacklevel` it names its caller, which is another one when compiled")
     if (refusal := find_branch_refusal(site, statement)) is not None:
         return refusal
     return outline_statement(site, statement, REPORT, WHY)
