@@ -53,24 +53,20 @@ def parts(folder: Path, torch: str, any_torch: list[str], corpora: bool) -> list
     answers = str(folder / "golden.jsonl")
     cases = ("--only", "models/", "--only", "bugs/", "--only", "examples/command")  # not tests
 
-    def notes(name: str) -> tuple[str, str]:
-        return "--executed", str(folder / f"executed-{name}")
+    def tests(name: str, python: str, *options: str) -> list[Part]:
+        """All tests, noting what they execute, then untraced those that have not passed."""
+        resumed = (python, *pytest, "--resume", str(folder / name), *options)
+        notes = ("--executed", str(folder / f"executed-{name}"))
+        return [Part(name, (*resumed, *notes), (0, 1)), Part(f"{name}, untraced", resumed, (0, 5))]
 
     found = [
         Part("lint", ("make", "lint")),
-        Part("tests", (here, *pytest, "--recorded=check", "--resume", str(folder / "tests"))),
+        *tests("tests", here, "--recorded=check"),
         Part(
             "golden data",
             (here, "benchmarks/golden.py", "compare", "--resume", "--answers", answers, *cases),
         ),
-        Part(
-            f"torch {torch}",
-            (there, *pytest, "--resume", str(folder / f"torch-{torch}"), *any_torch),
-        ),
-        Part("executed files", (here, *pytest, "-m", "golden or slow", *notes("here")), (0, 1)),
-        Part(
-            f"executed files, torch {torch}", (there, *pytest, *notes("there"), *any_torch), (0, 1)
-        ),
+        *tests(f"torch {torch}", there, *any_torch),
     ]
     if corpora:
         found += [Part(command[-1], (here, *command)) for command in CORPORA]

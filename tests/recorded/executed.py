@@ -4,9 +4,8 @@
 project that it called, in children too, the files from which theirs import names, the data that it
 read ("FILE#KEY"), and one digest of all these and of `constraints.txt`. Of a file counts the code
 outside of functions, and those that were called or that an import calls ("imported"); of tests and
-benchmarks all. `make
-test` leaves out the golden cases and the slow tests whose digest is still the same, and under
-another torch the modules; `make nightly` runs all and records them anew.
+benchmarks all. `make test` leaves out the golden cases and the slow tests whose digest is still the
+same, and under another torch the modules; `make nightly` runs all and records them anew.
 """
 
 from __future__ import annotations
