@@ -12,9 +12,10 @@ from typing import Any
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.sources import short_path
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause, RecompileInfo
-from fullgraph.diagnose.report import count, short_path
+from fullgraph.diagnose.report import count
 
 SCHEMA = 1
 

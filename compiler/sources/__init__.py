@@ -18,7 +18,7 @@ from fullgraph.compiler.sources.live_functions import (
     index_live_functions,
 )
 from fullgraph.compiler.sources.overrides import SourceOverride, override_sources
-from fullgraph.compiler.sources.ownership import Owner, is_user_code, owner_of
+from fullgraph.compiler.sources.ownership import Owner, is_user_code, owner_of, short_path
 from fullgraph.compiler.sources.source import FunctionNode, Source, first_line, read_source
 
 __all__ = [
@@ -42,4 +42,5 @@ __all__ = [
     "owner_of",
     "read_source",
     "running_shell",
+    "short_path",
 ]

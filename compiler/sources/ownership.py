@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 import sysconfig
 from enum import StrEnum
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePath
+
+from fullgraph.compiler.sources.cells import cell_name
 
 
 class Owner(StrEnum):
@@ -34,6 +37,29 @@ def owner_of(file: str) -> Owner:
 def is_user_code(file: str) -> bool:
     """Whether `file` belongs to the user or a library, not to torch or Python."""
     return owner_of(file) in (Owner.USER, Owner.LIBRARY)
+
+
+def short_path(file: str) -> str:
+    """Return `file` relative to site-packages, the standard library or the working directory.
+
+    A notebook's cell is "In[3]".
+    """
+    cell = cell_name(file)
+    if cell is not None:
+        return cell
+    parts = PurePath(file).parts
+    for index, part in enumerate(parts):
+        if part in ("site-packages", "dist-packages") and index + 1 < len(parts):
+            return "/".join(parts[index + 1 :])
+    library = sysconfig.get_path("stdlib")
+    if file.startswith(library + os.sep):
+        return PurePath(file).relative_to(PurePath(library).parent).as_posix()
+    try:
+        here = os.getcwd()
+    except OSError:  # the working directory was deleted
+        return file
+    inside = file.startswith(here.rstrip(os.sep) + os.sep)
+    return file[len(here.rstrip(os.sep)) + 1 :] if inside else file
 
 
 @functools.cache

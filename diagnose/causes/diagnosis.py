@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fullgraph.compiler.errors import contain
 from fullgraph.compiler.events import Break, Position
-from fullgraph.compiler.sources import read_source
+from fullgraph.compiler.sources import is_user_code, read_source, short_path
 from fullgraph.diagnose.causes.places import (
     calling_positions,
     expression_at,
@@ -22,6 +22,7 @@ from fullgraph.diagnose.taxonomy import (
     classify,
     describe_break,
     find_known_function,
+    quote,
 )
 
 
@@ -79,7 +80,15 @@ def _usage(brk: Break, place: Position, value: str | None, expression: str | Non
     text = expression_at(place) if expression is None else expression
     context = "\n".join((brk.gb_type, brk.context, brk.explanation))
     above = tuple(expression_at(caller) for caller in calling_positions(brk)[1:])
-    usage = Usage(text, statement_of(brk), value, context, above)
+    usage = Usage(text, statement_of(brk), value, context, above, _code_below(brk))
     file = read_source(place.file)
     node = None if file is None or expression is not None else file.node(place)
     return usage if file is None or node is None else usage.within(file, node)
+
+
+def _code_below(brk: Break) -> str:
+    """Return what broke in code of torch or Python that the user's calls: "`a` in torch/b.py:7"."""
+    last = brk.stack[-1]
+    if is_user_code(last.file) or not (text := expression_at(last)):
+        return ""
+    return f"{quote(text)} in {short_path(last.file)}:{last.line}"

@@ -6,7 +6,7 @@ from fullgraph.diagnose.report.html import page
 from fullgraph.diagnose.report.notebook import mimebundle, next_step
 from fullgraph.diagnose.report.schema import EXPLAIN
 from fullgraph.diagnose.report.terminal import plain, render
-from fullgraph.diagnose.report.wording import count, short_path
+from fullgraph.diagnose.report.wording import count
 
 __all__ = [
     "EXPLAIN",
@@ -20,6 +20,5 @@ __all__ = [
     "plain",
     "render",
     "render_difference",
-    "short_path",
     "to_dict",
 ]

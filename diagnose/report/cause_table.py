@@ -10,10 +10,11 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from fullgraph.compiler.sources import short_path
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.diagnose.report.cause_block import colour_of, cut_part, text
 from fullgraph.diagnose.report.rows import Row, RowRemedy
-from fullgraph.diagnose.report.wording import printable, short_path
+from fullgraph.diagnose.report.wording import printable
 
 _HEADER = ("", "line", "expression", "what it is", "effect")
 _WIDEST = (10, 22, 200, 22, 20)

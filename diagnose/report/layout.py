@@ -9,8 +9,9 @@ from math import log2
 from pathlib import PurePath
 
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.sources import short_path
 from fullgraph.diagnose.explanation_data import Cause, ExplanationData, GraphInfo
-from fullgraph.diagnose.report.wording import count, format_position, is_library, short_path
+from fullgraph.diagnose.report.wording import count, format_position, is_library
 
 
 def order_causes(causes: tuple[Cause, ...]) -> tuple[tuple[Cause, int], ...]:

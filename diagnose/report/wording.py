@@ -11,7 +11,7 @@ from pathlib import PurePath
 from fullgraph.compiler.display import printable as printable
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.operations import Saving
-from fullgraph.compiler.sources import cell_name
+from fullgraph.compiler.sources import short_path
 from fullgraph.diagnose.explanation_data import (
     Advice,
     Cause,
@@ -44,28 +44,6 @@ def count(number: int, noun: str) -> str:
 def count_or_unknown(number: int | None, noun: str) -> str:
     """Return `count(number, noun)`, or "unknown graphs" for None."""
     return f"unknown {noun}s" if number is None else count(number, noun)
-
-
-def short_path(file: str) -> str:
-    """Return `file` relative to site-packages, the standard library or the working directory.
-
-    A notebook's cell is "In[3]".
-    """
-    cell = cell_name(file)
-    if cell is not None:
-        return cell
-    parts = PurePath(file).parts
-    for index, part in enumerate(parts):
-        if part in ("site-packages", "dist-packages") and index + 1 < len(parts):
-            return "/".join(parts[index + 1 :])
-    if file.startswith(_STDLIB + os.sep):
-        return PurePath(file).relative_to(PurePath(_STDLIB).parent).as_posix()
-    try:
-        here = os.getcwd()
-    except OSError:  # the working directory was deleted
-        return file
-    inside = file.startswith(here.rstrip(os.sep) + os.sep)
-    return file[len(here.rstrip(os.sep)) + 1 :] if inside else file
 
 
 def is_library(file: str) -> bool:

@@ -14,10 +14,14 @@ from fullgraph.diagnose.taxonomy.remedy import (
     is_numpy,
 )
 
-_RESULT = "Compute both results and choose with `torch.where({code}, …, …)`."
+_OUTSIDE = Remedy(
+    "Do {it} outside the compiled function and pass the result in.", if_=lambda usage: usage.below
+)
+_RESULT = "Compute both results and choose with `torch.where({condition}, …, …)`."
 
 REMEDIES: dict[C, tuple[Remedy, ...]] = {
     C.BRANCH: (
+        _OUTSIDE,
         Remedy(
             "Write `{member}` instead, and choose with `torch.where`.",
             r" in ",
@@ -27,28 +31,29 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             r"\A(any|all)\(",
         ),
         Remedy(
-            "Choose with `torch.where({code}, …, …)` between what the `except` gives and the "
+            "Choose with `torch.where({condition}, …, …)` between what the `except` gives and the "
             "usual result, without a `raise`.",
             if_=exits("handled raise"),
         ),
         Remedy(
-            "Raise from inside the graph with `torch._assert_async(~({code}), …)`.",
+            "Raise from inside the graph with `torch._assert_async(~({condition}), …)`.",
             if_=exits("raise"),
             fix="Raise from inside the graph",
         ),
         Remedy(
-            "Write the loop as `while_loop` of `torch._higher_order_ops`, with `{code}` as the "
-            "condition that ends it.",
+            "Write the loop as `while_loop` of `torch._higher_order_ops`, with `{condition}` as "
+            "the condition that ends it.",
             if_=ends_endless_loop,
             fix="Turn the loop into",
         ),
         Remedy(
             "Run every iteration, and keep what was computed before the exit with `torch.where` "
-            "and a mask `done = done | ({code})`.",
+            "and a mask `done = done | ({condition})`.",
             if_=exits("break"),
         ),
         Remedy(
-            "Compute every iteration, and drop its result with `torch.where` where `{code}` holds.",
+            "Compute every iteration, and drop its result with `torch.where` where "
+            "`{condition}` holds.",
             if_=exits("continue"),
         ),
         Remedy(
@@ -57,12 +62,16 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
         Remedy(_RESULT, if_=exits("return"), fix="Choose with `torch.where`"),
         Remedy(
-            "Turn the loop into `while_loop` of `torch._higher_order_ops`, with `{code}` as its "
-            "condition.",
+            "Turn the loop into `while_loop` of `torch._higher_order_ops`, with `{condition}` as "
+            "its condition.",
             if_=lambda usage: usage.loop == "while" and usage.statement.startswith("while"),
             fix="Turn the loop into",
         ),
-        Remedy("Choose with `torch.where({code}, …, …)`.", fix="Choose with `torch.where`"),
+        Remedy("Choose with `torch.where({condition}, …, …)`.", fix="Choose with `torch.where`"),
+        Remedy(
+            "Choose with `torch.where`: `and`, `or` and chains in {it} become `&` and `|`.",
+            fix="Choose with `torch.where`",
+        ),
     ),
     C.GUARD: (
         Remedy(
@@ -109,6 +118,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             "of a tensor here.",
             r"\A(torch|F|nn\.functional)\.\w+\(",
         ),
+        _OUTSIDE,
         Remedy(
             "Replace the loop by one operation on the whole tensor: {it} needs a Python number "
             "for each iteration.",
@@ -140,12 +150,14 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
     ),
     C.MASK: (
+        _OUTSIDE,
         Remedy(
             "Keep the full shape: `{filled}` in place of {it}, with a value that does not count.",
             fix="Reduce with zeros",
         ),
     ),
     C.NONZERO: (
+        _OUTSIDE,
         Remedy(
             "Replace the loop over {it} by one operation with the mask, such as `torch.where`.",
             if_=is_iterated,
@@ -169,8 +181,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             fix="Give `repeat_interleave`",
         ),
         Remedy(
-            "Call {it} outside the compiled function and pass the result in: its length depends "
-            "on the data.",
+            "Call {it} outside the compiled function and pass the result in.",
         ),
     ),
     C.NUMPY: (

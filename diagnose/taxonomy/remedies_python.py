@@ -75,7 +75,12 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
     ),
     C.PARAMETER: (
         Remedy(
-            "Make {it} in `__init__`, not in `forward`: it holds parameters.",
+            "Make {it} once, in `__init__` or outside the compiled function: it is a parameter.",
+            r"\bParameter\(",
+            fix="Make parameters",
+        ),
+        Remedy(
+            "Make the parameter of {it} once, in `__init__` or outside the compiled function.",
             fix="Make parameters",
         ),
     ),
@@ -85,7 +90,9 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         Remedy("Check before the compiled function is called, and raise there.", r"\Araise\b"),
         Remedy(
             "Ask before the value is used whether {it} can work, instead of handling its error.",
+            if_=lambda usage: usage.is_handled,
         ),
+        Remedy("Do {it} outside the compiled function and pass the result in."),
     ),
     C.GENERATOR: (
         Remedy(

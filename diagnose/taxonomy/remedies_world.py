@@ -6,11 +6,20 @@ import re
 
 from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.remedy import Remedy
+from fullgraph.diagnose.taxonomy.usage import Usage
 
 _FILES = r"\b(open|load|loads|read\w*|exists|is_file|is_dir|listdir|glob|stat)\("
 _WRITES = (
     r"\b(save|dump|write\w*|savefig|imwrite|to_csv|tofile|flush|mkdir|makedirs|unlink|remove)\("
 )
+
+
+def _fits_operator(usage: Usage) -> object:
+    """Return whether a call was seen to give tensors, and no method that keeps Python state."""
+    return usage.is_tensors and not re.search(r"qualname: \w+\.", usage.context)
+
+
+_LOCK = re.compile(r"[Ll]ock\b|\bacquire\b|\brelease\b|Semaphore|Condition")
 
 REMEDIES: dict[C, tuple[Remedy, ...]] = {
     C.PRINT: (
@@ -123,8 +132,10 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
         Remedy(
             "Take the lock around the compiled call, not inside.",
+            if_=lambda usage: _LOCK.search(f"{usage.statement} {usage.context}"),
             fix="Take the lock around",
         ),
+        Remedy("Do {it} outside the compiled function and pass the result in."),
     ),
     C.CACHED: (
         Remedy(
@@ -154,8 +165,10 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
         Remedy(
             "Wrap {it} in a function with `@torch.library.custom_op` and a fake kernel.",
+            if_=_fits_operator,
             fix="Wrap it in a custom op",
         ),
+        Remedy("Do {it} outside the compiled function and pass the result in."),
     ),
     C.SKIPPED: (
         Remedy(
@@ -165,8 +178,10 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         Remedy(
             "Call `{callee}` outside the compiled function, or wrap it in a function with "
             "`@torch.library.custom_op` and a fake kernel.",
+            if_=_fits_operator,
             fix="Wrap it in a custom op",
         ),
+        Remedy("Call `{callee}` outside the compiled function."),
     ),
     C.DISABLED: (
         Remedy(

@@ -27,7 +27,7 @@ _SENTENCES: dict[C, str] = {
     C.COMPARISON: "{it} compares the values of tensors and gives a Python bool{here}.",
     C.GUARD: "{it} asks for the value of a number that the graph knows only at run time{here}.",
     C.SCALAR: "{it} extracts a Python scalar from a tensor{here}.",
-    C.MASK: "{it} has a shape that depends on data{here}.",
+    C.MASK: "{it} has a shape that depends on the values of its mask{here}.",
     C.MASKED_ASSIGNMENT: "{it} has a shape that depends on data{here}, though it is read only "
     "to be written back.",
     C.NONZERO: "{it} has a shape that depends on data{here}.",
@@ -44,7 +44,7 @@ _SENTENCES: dict[C, str] = {
     C.DEVICE: "{it} cannot be traced: it talks to the device or to a stream.",
     C.UNIQUE_ID: "{it} cannot be traced: it asks the operating system for random bytes.",
     C.SYSTEM: "{it} cannot be traced: it asks the operating system.",
-    C.THREAD: "{it} cannot be traced: threads and locks live outside the graph.",
+    C.THREAD: "{it} cannot be traced: what threads share lives outside the graph.",
     C.CACHED: "{it} is a `functools.cached_property` that is not computed yet, and Python before "
     "3.12 takes a lock to compute it.",
     C.PACKED: "{it} cannot be traced: the sizes of a packed sequence depend on the lengths.",
@@ -101,6 +101,18 @@ _SENTENCES: dict[C, str] = {
 }
 
 
+_BELOW: dict[C, str] = {
+    C.BRANCH: "{it} branches on a tensor: {below}.",
+    C.ASSERT: "{it} asserts what a tensor holds: {below}.",
+    C.COMPARISON: "{it} compares the values of tensors: {below}.",
+    C.SCALAR: "{it} needs a Python number where it has a tensor: {below}.",
+    C.MASK: "{it} selects with a mask: {below} has a shape that depends on data.",
+    C.NONZERO: "{it} needs indices: {below} has a shape that depends on data.",
+    C.DYNAMIC_SHAPE: "{it} makes a tensor whose shape depends on data: {below}.",
+}
+"""Sentences for code of torch or Python that the user's expression calls, and that broke."""
+
+
 def describe_break(
     brk: Break, usage: Usage, category: C, function: KnownFunction | None = None
 ) -> str:
@@ -131,6 +143,7 @@ def describe_break(
         module=_rnn_of(brk),
         looks=_describe_look(expression),
         outer=usage.outer_function,
+        below=usage.below,
     )
     return f"This{text[4:]}" if text.startswith("this ") else text
 
@@ -152,6 +165,14 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
         return "{it} changes what lies outside the function that `{outer}` traces."
     if category is C.SCALAR and re.match(r"(torch|F|nn\.functional)\.\w+\(", expression):
         return "{it} needs a Python number where it gets a tensor."
+    if usage.below and category in _BELOW:
+        return _BELOW[category]
+    if category is C.SCALAR and re.fullmatch(r"[A-Za-z_][\w.]*", expression):
+        return "{it} must be a Python number here, and Dynamo traces it as a tensor."
+    if category is C.DYNAMIC_SHAPE and usage.value and not usage.has_shape:
+        return "{it} computes with a tensor whose shape depends on data."
+    if category is C.PARAMETER and "Parameter(" not in expression:
+        return "{it} makes an nn.Parameter: it runs inside the compiled region."
     if category is C.GUARD and expression.startswith("for "):
         return "{it} iterates as often as the data decide, which the graph knows only at run time."
     if category is C.TENSOR_MUTATION and expression.endswith(".data"):

@@ -17,6 +17,8 @@ _EXITS: tuple[tuple[type[ast.stmt], str], ...] = (
 _OUTER = re.compile(r"((?:\w+\.)+(?:cond|while_loop|vmap|scan|map)|\b(?:\w+\.)*checkpoint)\(")
 """Functions of torch that trace a function given to them into a subgraph."""
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+TENSOR = re.compile(r"[a-z]+\d*\[")
+"""How the text of a tensor's value begins: "f32[3, 4]"."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,9 @@ class Usage:
     """What Dynamo says about the break."""
     callers: tuple[str, ...] = ()
     """The user's expressions on the stack above the break, innermost first."""
+    below: str = ""
+    """The code of torch or Python, called by the expression, that broke: "`not valid.all()` in
+    torch/distributions/distribution.py:71"; "" if the user's own code broke."""
     exit: str = ""
     """The exit at the end of a branch whose condition the expression is: "break", "continue",
     "return", "raise", "handled raise" if the function catches it; "" if there is none."""
@@ -38,6 +43,8 @@ class Usage:
     """The innermost loop around the expression: "for", "while", "while True" or ""."""
     is_iterated: bool = False
     """Whether a `for` loop iterates over the expression."""
+    is_handled: bool = False
+    """Whether a `try` of the same function catches what the expression raises."""
 
     def within(self, file: Source, node: ast.AST) -> Usage:
         """Return the usage with facts about the syntax around `node` in `file`."""
@@ -50,6 +57,7 @@ class Usage:
             exit=_exit_of(statement, inside) if node is not statement else "",
             loop=_loop_of(inside),
             is_iterated=isinstance(statement, ast.For) and statement.iter in around,
+            is_handled=statement is not None and _is_handled(statement, inside),
         )
 
     @property
@@ -71,8 +79,18 @@ class Usage:
     @property
     def is_tensor(self) -> bool:
         """Whether the expression's value was a tensor in eager."""
-        kind = (self.value or "").partition("[")[0]
-        return kind.isalnum() and kind[:1] in "fibuc" and "[" in (self.value or "")
+        return bool(TENSOR.match(self.value or ""))
+
+    @property
+    def is_tensors(self) -> bool:
+        """Whether the expression's value was a tensor in eager, or a container of some."""
+        value = re.sub(r"\A\w+ of \d+ ", "", self.value or "")
+        return bool(TENSOR.match(value))
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the expression's value has dimensions, or holds tensors that have."""
+        return self.is_tensors and "[]" not in (self.value or "")
 
 
 def _loop_of(inside: list[ast.AST]) -> str:

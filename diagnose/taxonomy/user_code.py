@@ -72,6 +72,23 @@ def clone(node: ast.AST | None) -> str:
     return ""
 
 
+def _condition(usage: Usage) -> str:
+    """Return `torch.logical_not(m)` for `not m`, `n != 0` for a number, and a mask as it is.
+
+    Return "" for conditions of Python, such as `a and b`: none of them gives a tensor.
+    """
+    match parse(usage.expression):
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return f"torch.logical_not({ast.unparse(operand)})"
+        case ast.Call(func=ast.Name(id="bool"), args=[tensor]):
+            return ast.unparse(tensor)
+        case ast.BoolOp() | ast.Compare(ops=[_, _, *_]) | ast.Compare(ops=[ast.In() | ast.NotIn()]):
+            return ""
+    code = quote(usage.expression).strip("`") if usage.expression else ""
+    is_bool = not usage.is_tensor or (usage.value or "").startswith("bool")
+    return code if is_bool or not code else f"{code} != 0"
+
+
 def _membership(usage: Usage) -> str:
     """Return `torch.isin(x, torch.tensor([1, 2]))` for `x in [1, 2]`; "" for other code."""
     match parse(usage.expression):
@@ -163,6 +180,7 @@ def _numpy(usage: Usage) -> str:
 
 PARTS: dict[str, Callable[[Usage], str]] = {
     "code": lambda usage: quote(usage.expression).strip("`") if usage.expression else "",
+    "condition": _condition,
     "callee": lambda usage: callee_of(usage.expression),
     "member": _membership,
     "reduction": _reduction,

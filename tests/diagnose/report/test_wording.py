@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from fullgraph.compiler.sources import short_path
 from fullgraph.diagnose.explanation_data import Measurement, Note
 from fullgraph.diagnose.report import wording
 from tests.text import block
@@ -52,18 +53,18 @@ def test_places_count_columns_from_one_as_editors_do():
 
 
 def test_installed_files_are_named_from_their_package():
-    assert wording.short_path("/x/lib/site-packages/timm/vit.py") == "timm/vit.py"
+    assert short_path("/x/lib/site-packages/timm/vit.py") == "timm/vit.py"
 
 
 def test_files_of_python_are_named_from_its_folder():
-    assert wording.short_path(contextlib.__file__).endswith("/contextlib.py")
-    assert wording.short_path(contextlib.__file__).startswith("python3.")
+    assert short_path(contextlib.__file__).endswith("/contextlib.py")
+    assert short_path(contextlib.__file__).startswith("python3.")
 
 
 def test_files_below_the_working_directory_are_relative(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert wording.short_path(str(tmp_path / "a" / "b.py")) == "a/b.py"
-    assert wording.short_path(str(tmp_path) + "er/b.py") == str(tmp_path) + "er/b.py"
+    assert short_path(str(tmp_path / "a" / "b.py")) == "a/b.py"
+    assert short_path(str(tmp_path) + "er/b.py") == str(tmp_path) + "er/b.py"
 
 
 def test_waits_for_the_device_are_one_note():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fullgraph.compiler.categories import Category
+from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.explanation_data import Advice
-from fullgraph.diagnose.taxonomy.advice import FIXES, with_user_expression
+from fullgraph.diagnose.taxonomy.advice import FIXES, advise, with_user_expression
+from fullgraph.diagnose.taxonomy.usage import Usage
 from tests.diagnose.taxonomy.snippets import a_break, breaks
 from tests.text import block
 
@@ -21,7 +22,7 @@ def texts(example: str, expression: str) -> list[str]:
     return [advice.text for advice in advice_on(example, expression)]
 
 
-def in_words(category: Category, expression: str) -> str:
+def in_words(category: C, expression: str) -> str:
     """The first example of a category that changes with the user's expression."""
     for fix in FIXES[category]:
         advice = with_user_expression(fix.advice, category, expression)
@@ -65,15 +66,39 @@ def test_a_break_of_no_known_fix_gets_an_advice_all_the_same() -> None:
 
 
 def test_the_example_is_in_the_users_words_where_that_is_sure() -> None:
-    assert in_words(Category.VARIABLE, "Variable(self.w, requires_grad=True)") == "self.w"
-    assert in_words(Category.COPY, "copy.deepcopy(state)") == "state.clone()"
-    assert in_words(Category.SCALAR, "math.sqrt(a + b)") == "(a + b).sqrt()"
-    assert in_words(Category.SCALAR, "math.exp(x.sum())") == "x.sum().exp()"
-    assert in_words(Category.NUMPY_SCALAR, "int(np.prod(x.shape[1:]))") == "math.prod(x.shape[1:])"
-    assert in_words(Category.PRINT, "print(a)").endswith("is_compiling():\n    print(a)")
+    assert in_words(C.VARIABLE, "Variable(self.w, requires_grad=True)") == "self.w"
+    assert in_words(C.COPY, "copy.deepcopy(state)") == "state.clone()"
+    assert in_words(C.SCALAR, "math.sqrt(a + b)") == "(a + b).sqrt()"
+    assert in_words(C.SCALAR, "math.exp(x.sum())") == "x.sum().exp()"
+    assert in_words(C.NUMPY_SCALAR, "int(np.prod(x.shape[1:]))") == "math.prod(x.shape[1:])"
+    assert in_words(C.PRINT, "print(a)").endswith("is_compiling():\n    print(a)")
 
 
 def test_the_example_stays_general_where_it_is_not() -> None:
-    assert in_words(Category.COPY, "copy.deepcopy([a, b])") == ""
-    assert in_words(Category.SCALAR, "math.hypot(a, b)") == ""
-    assert in_words(Category.SCALAR, "not python") == ""
+    assert in_words(C.COPY, "copy.deepcopy([a, b])") == ""
+    assert in_words(C.SCALAR, "math.hypot(a, b)") == ""
+    assert in_words(C.SCALAR, "not python") == ""
+
+
+@pytest.mark.parametrize(
+    "category, usage, phrase, is_said",
+    [
+        (C.THREAD, Usage("threading.local()"), "lock around", False),
+        (C.THREAD, Usage("self.lock", "with self.lock: pass"), "lock around", True),
+        (C.EXCEPTION, Usage("table['b']"), "handling its error", False),
+        (C.EXCEPTION, Usage("table['b']", is_handled=True), "handling its error", True),
+        (C.SKIPPED, Usage("scaler.step(opt)", value="None"), "custom_op", False),
+        (C.SKIPPED, Usage("s(x)", value="f32[3]", context="qualname: S.step"), "custom_op", False),
+        (C.SKIPPED, Usage("nms(x)", value="i64[3]", context="qualname: nms"), "custom_op", True),
+        (C.BRANCH, Usage("Wishart(x)", below="`v.any()` in torch/w.py:1"), "torch.where", False),
+        (C.BRANCH, Usage("x.sum()", value="f32[] 1.5"), "torch.where(x.sum() != 0, ", True),
+        (C.BRANCH, Usage("x.any()", value="bool[] True"), "torch.where(x.any(), ", True),
+        (C.BRANCH, Usage("not m.any()"), "torch.where(torch.logical_not(m.any()), ", True),
+        (C.BRANCH, Usage("bool(m.any())"), "torch.where(m.any(), ", True),
+        (C.BRANCH, Usage("a and b"), "torch.where(a and b", False),
+        (C.BRANCH, Usage("0 < x < 1"), "torch.where(0 < x", False),
+        (C.PARAMETER, Usage("self.act(self.fc(x))"), "Make `self.act", False),
+    ],
+)
+def test_advice_claims_what_was_seen(category: C, usage: Usage, phrase: str, is_said: bool) -> None:
+    assert (phrase in advise(category, usage)[0].text) is is_said

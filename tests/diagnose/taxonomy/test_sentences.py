@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fullgraph.compiler.categories import Category
 from fullgraph.diagnose.causes import diagnose
-from fullgraph.diagnose.taxonomy.sentences import WIDTH, quote
+from fullgraph.diagnose.taxonomy.sentences import WIDTH, describe_break, quote
+from fullgraph.diagnose.taxonomy.usage import Usage
 from tests.diagnose.taxonomy.snippets import a_break, breaks
 from tests.text import block
 
@@ -29,7 +32,7 @@ from tests.text import block
             "y = x[mask]",
             "x[mask]",
             "f32[7]",
-            "`x[mask]` has a shape that depends on data (here f32[7]).",
+            "`x[mask]` has a shape that depends on the values of its mask (here f32[7]).",
         ),
         (
             "y = x * x.sum().item()",
@@ -62,6 +65,33 @@ def test_a_raise_is_no_error_of_tracing() -> None:
         "`raise ValueError('no')` leaves the compiled region with an exception."
     )
     assert "`ValueError('no')`" in diagnose(brk, expression="check(x)").sentence
+
+
+@pytest.mark.compiles
+def test_the_code_of_torch_below_is_named_and_not_called_the_users() -> None:
+    brk = breaks("y = torch.distributions.Wishart(x.sum(), torch.eye(3)).mean", "default")[0]
+    assert "torch/distributions/" in brk.stack[-1].file
+    diagnosis = diagnose(brk, expression="torch.distributions.Wishart(n, eye)")
+    assert re.fullmatch(
+        r"`torch\.dist.*` branches on a tensor: `.+` in torch/distributions/wishart.py:\d+\.",
+        diagnosis.sentence,
+    )
+    assert diagnosis.advice[0].text.startswith("Do `torch.distributions.Wishart(")
+
+
+@pytest.mark.parametrize(
+    "category, usage, claim",
+    [
+        (Category.SCALAR, Usage("n"), "must be a Python number"),
+        (Category.SCALAR, Usage("int(n)"), "from a tensor"),
+        (Category.SCALAR, Usage("draw(n)", below="`a.item()` in torch/b.py:3"), "`a.item()`"),
+        (Category.PARAMETER, Usage("nn.Parameter(x)"), "makes an nn.Parameter"),
+        (Category.DYNAMIC_SHAPE, Usage("f(x)", value="f32[] 2.0"), "computes with a tensor whose"),
+        (Category.DYNAMIC_SHAPE, Usage("f(x)", value="tuple of 2 f32[3]"), "has a shape"),
+    ],
+)
+def test_a_sentence_claims_what_was_seen(category: Category, usage: Usage, claim: str) -> None:
+    assert claim in describe_break(a_break("any"), usage, category)
 
 
 def test_a_statement_is_quoted_by_its_head() -> None:
