@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fullgraph.compiler.events import CompileFailure, Position, Recording
 from fullgraph.compiler.private import current_stance, has_dispatch_mode, is_compile_disabled
 from fullgraph.compiler.recording import RECOMPILE_LIMIT
 from fullgraph.diagnose.causes import (
+    changes_in_each_call,
     describe_causes,
     describe_recompiles,
     diagnose,
@@ -26,6 +27,7 @@ from fullgraph.diagnose.explanation_data import (
     GraphInfo,
     Mode,
     Note,
+    RecompileInfo,
 )
 from fullgraph.diagnose.savings import add_estimates
 from fullgraph.diagnose.taxonomy import Category, advise_on_fake, describe_skip, quote
@@ -58,6 +60,7 @@ def compose_explanation(evidence: Evidence) -> Explanation:
     causes = add_estimates(causes, evidence.savings)
     crashes = tuple(_find_crashes(evidence))
     graphs = _describe_graphs(recording, causes)
+    recompiles = describe_recompiles(recording)
     default_groups = group_breaks(recording, "default", evidence.function)
     breaks = sum(len(group.breaks) for group in default_groups)
     first_graphs = sum(1 for graph in first_call.graphs if graph.phase == "forward")
@@ -77,8 +80,8 @@ def compose_explanation(evidence: Evidence) -> Explanation:
         ),
         causes=causes,
         graphs=graphs,
-        recompiles=describe_recompiles(recording),
-        fallbacks=(*_find_fallbacks(recording), *evidence.fallbacks),
+        recompiles=recompiles,
+        fallbacks=(*_find_fallbacks(recording, recompiles), *evidence.fallbacks),
         crashes=crashes,
         notes=(*_note_syncs(causes), *_collect_notes(evidence)),
         hidden_search=evidence.search.stopped,
@@ -231,20 +234,32 @@ def _describe_graphs(recording: Recording, causes: tuple[Cause, ...]) -> tuple[G
     return tuple(infos)
 
 
-def _find_fallbacks(recording: Recording) -> Iterator[Fallback]:
-    """Yield the frames that run in eager: they hit a recompile limit, or Dynamo skipped them."""
+def _find_fallbacks(
+    recording: Recording, recompiles: Sequence[RecompileInfo]
+) -> Iterator[Fallback]:
+    """Yield the frames that run in eager: they hit a recompile limit, or Dynamo skipped them.
+
+    A higher limit is no advice where one of the `recompiles` of the frame comes with each call.
+    """
     seen = set()
     for event in recording.breaks:
         if event.gb_type == RECOMPILE_LIMIT and event.frame not in seen:
             seen.add(event.frame)
-            diagnosis = diagnose(event)
+            diagnosis, frame = diagnose(event), event.frame
+            each = [
+                f"`{one.root}`"
+                for one in recompiles
+                if changes_in_each_call(one) and one.root
+                if one.file == frame.file and frame.function in one.functions
+            ]
+            why = f" {' and '.join(each)} recompiled it at each change." if each else ""
             yield Fallback(
-                event.frame.function,
-                event.frame.file,
-                event.frame.line,
-                diagnosis.sentence,
+                frame.function,
+                frame.file,
+                frame.line,
+                diagnosis.sentence + why,
                 event.gb_id,
-                advice=diagnosis.advice,
+                advice=() if each else diagnosis.advice,
             )
     for skip in recording.skips:
         reason = describe_skip(skip.reason)

@@ -13,7 +13,7 @@ from fullgraph.compiler.ladder import Backend, CompileOptions
 from fullgraph.compiler.lowering.cost import CPU, check_device, find_device
 from fullgraph.compiler.program import Loss, Program, parse_program
 from fullgraph.compiler.sources import find_live_functions, index_live_functions
-from fullgraph.diagnose.causes import ModeName, note_guards
+from fullgraph.diagnose.causes import ModeName, note_guards, without_recompiled
 from fullgraph.diagnose.compose import compose_explanation, explain_silence
 from fullgraph.diagnose.cost import time_program
 from fullgraph.diagnose.evidence import Evidence, break_places, make_observation_job, with_eager_run
@@ -180,11 +180,12 @@ def explain_recording(recording: Recording, target: str, error: str | None = Non
 
     `target` names the script; `error` is a sentence on why it did not finish, None if it did.
     """
+    shown = without_recompiled(recording)
     evidence = Evidence(
         target,
         AS_SCRIPT,
         None,
-        Trace(recording, len(recording.events)),
+        Trace(shown, len(shown.events)),
         notes=_note_unknown(recording),
         error=error,
         complete=True,

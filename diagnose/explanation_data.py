@@ -152,6 +152,23 @@ class RecompileInfo:
     """All functions that were compiled again because of it."""
     seconds: float | None = None
     """Compile time of these recompiles; None if torch does not report it."""
+    edits: tuple[Edit, ...] = ()
+    """Edits that the rewrite rules offer, best first."""
+
+    def as_cause(self, id: str = "") -> Cause:
+        """Return the changed value as a cause, for rules to offer edits and for rows to show."""
+        return Cause(
+            id=id,
+            category=self.category,
+            gb_id=None,
+            gb_type="",
+            position=self.where or Position(self.file, self.line),
+            expression=self.root,
+            source=(),
+            message=self.message,
+            advice=self.advice,
+            edits=self.edits,
+        )
 
 
 @dataclass(frozen=True)

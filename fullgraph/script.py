@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
@@ -16,20 +18,34 @@ from fullgraph.diagnose.explanation import Explanation
 from fullgraph.waiting import announce
 
 
-def run(script: str, args: Sequence[str], report: Callable[[Explanation], object]) -> int:
+def run(
+    script: str,
+    args: Sequence[str],
+    report: Callable[[Explanation], object],
+    module: bool = False,
+) -> int:
     """Run `script` as `python script args…` does, and pass its explanation to `report`.
 
-    Returns the exit code of the script: 1 for an uncaught exception (its traceback is printed),
-    130 for Ctrl-C, 143 for SIGTERM. `report` is called in all these cases. Raises FullgraphError if
-    the script does not exist.
+    With `module`, run it as `python -m script args…` does. Returns the exit code of the script: 1
+    for an uncaught exception (its traceback is printed), 130 for Ctrl-C, 143 for SIGTERM. `report`
+    is called in all these cases. Raises FullgraphError if the script does not exist.
     """
-    path = Path(script)
-    if not path.is_file():
-        raise FullgraphError(f"There is no file {script}: give the path of a Python script.")
+    folder = os.getcwd() if module else str(Path(script).resolve().parent)
+    before = sys.argv, sys.path[0], signal.getsignal(signal.SIGTERM)
+    sys.path[0] = folder
+    if not (find_spec(script.partition(".")[0]) if module else Path(script).is_file()):
+        sys.path[0] = before[1]
+        raise FullgraphError(
+            f"There is no module {script}: `python -m` does not find it from {folder}."
+            if module
+            else f"There is no file {script}: give the path of a Python script."
+        )
+    name = f"{script if module else Path(script).name}{_rank_clause()}"
     with announce("importing torch", quiet="torch" in sys.modules):
         from fullgraph.compiler.private import observe_compiled_calls
         from fullgraph.compiler.recording import record
         from fullgraph.diagnose.explain import explain_recording
+        from fullgraph.rewrites.fix.edits import offer_recompile_edits
         from fullgraph.script_notes import (
             LineSampler,
             describe_compiled,
@@ -37,8 +53,7 @@ def run(script: str, args: Sequence[str], report: Callable[[Explanation], object
             verdict_of,
         )
 
-    before = sys.argv, sys.path[0], signal.getsignal(signal.SIGTERM)
-    sys.argv, sys.path[0] = [script, *args], str(path.resolve().parent)
+    sys.argv = [script, *args]
     signal.signal(signal.SIGTERM, _raise_exit)
     error = None
     with (
@@ -47,17 +62,18 @@ def run(script: str, args: Sequence[str], report: Callable[[Explanation], object
         LineSampler(seen) as sampler,
     ):
         try:
-            runpy.run_path(script, run_name="__main__")
+            if module:
+                runpy.run_module(script, run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(script, run_name="__main__")
             code = 0
         except SystemExit as stop:
             code = _exit_code(stop)
         except KeyboardInterrupt:
-            code, error = 130, f"{path.name} was interrupted; this is what was seen until then."
+            code, error = 130, f"{name} was interrupted; this is what was seen until then."
         except BaseException as failure:
             code = 1
-            error = (
-                f"{path.name} raised {type(failure).__name__}; this is what was seen until then."
-            )
+            error = f"{name} raised {type(failure).__name__}; this is what was seen until then."
             _print_traceback(failure)
         finally:
             sys.argv, sys.path[0] = before[:2]
@@ -65,13 +81,19 @@ def run(script: str, args: Sequence[str], report: Callable[[Explanation], object
         outside = tuple(describe_outside(seen, sampler))
     sys.stdout.flush()
     recording = recorder.recording
-    explanation = explain_recording(recording, path.name, error)
+    explanation = explain_recording(recording, name, error)
     if error is None:
-        verdict = verdict_of(path.name, seen, recording, explanation.verdict)
-        explanation = replace(explanation, verdict=verdict)
+        explanation = replace(explanation, verdict=verdict_of(explanation, seen, recording))
+    explanation = offer_recompile_edits(explanation)
     notes = (*describe_compiled(seen, recording), *outside, *explanation.notes)
     report(replace(explanation, notes=notes))
     return code
+
+
+def _rank_clause() -> str:
+    """Return " (rank 1 of 4)" in a process that torchrun started beside others; else ""."""
+    rank, size = os.environ.get("RANK"), int(os.environ.get("WORLD_SIZE", 1))
+    return f" (rank {rank} of {size})" if rank and size > 1 else ""
 
 
 def _raise_exit(number: int, frame: FrameType | None) -> None:

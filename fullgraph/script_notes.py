@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fullgraph.compiler.events import Graph, Recompile, Recording, Timing
-from fullgraph.compiler.private import CompiledCalls, CompiledFunction
+from fullgraph.compiler.private import CompiledCalls, CompiledFunction, inductor_cache_dir
 from fullgraph.compiler.sources import Owner, owner_of
-from fullgraph.diagnose.explanation_data import Note
+from fullgraph.diagnose.explanation_data import ExplanationData, Note
 
 PERIOD = 0.005
 """Seconds between two samples of the running line."""
@@ -46,10 +46,15 @@ class LineSampler:
             frame = sys._current_frames().get(self._main)
             if self._seen.started is None or self._seen.depth or frame is None:
                 continue
-            while frame is not None and owner_of(frame.f_code.co_filename) is not Owner.USER:
+            while frame is not None and not _is_users(frame.f_code.co_filename):
                 frame = frame.f_back
             if frame is not None:
                 self.lines[frame.f_code.co_filename, frame.f_lineno] += 1
+
+
+def _is_users(file: str) -> bool:
+    """Return whether the user wrote a file: no library has it, and Inductor did not generate it."""
+    return owner_of(file) is Owner.USER and not file.startswith(inductor_cache_dir() or "\0")
 
 
 def describe_compiled(seen: CompiledCalls, recording: Recording) -> Iterator[Note]:
@@ -69,7 +74,7 @@ def describe_compiled(seen: CompiledCalls, recording: Recording) -> Iterator[Not
         timings = [e for e in recording.events if isinstance(e, Timing) and e.compile_id in ids]
         parts = [
             f"{_count(calls, 'call')} in {_seconds(sum(f.seconds for f in functions))}",
-            _count(sum(isinstance(event, Graph) for event in events), "graph"),
+            f"{_count(sum(isinstance(event, Graph) for event in events), 'graph')} compiled",
             _count(sum(isinstance(event, Recompile) for event in events), "recompile"),
             f"{_seconds(sum(timing.total or 0.0 for timing in timings))} of compile time",
         ]
@@ -102,11 +107,12 @@ def describe_outside(seen: CompiledCalls, sampler: LineSampler) -> Iterator[Note
     yield Note("eager", f"{message}, most at {', '.join(shares)}.")
 
 
-def verdict_of(target: str, seen: CompiledCalls, recording: Recording, verdict: str) -> str:
-    """Return the verdict on a script: `verdict`, or a weaker one if nothing broke the graph.
+def verdict_of(explanation: ExplanationData, seen: CompiledCalls, recording: Recording) -> str:
+    """Return the verdict on a script: the explanation's, or a weaker one if no graph broke.
 
     It must not claim more than the functions that were compiled and called show.
     """
+    target = explanation.target
     end = f" · torch {recording.torch.partition('+')[0]}"
     if not seen.functions and not recording.graphs and not recording.breaks:
         return f"{target} compiles nothing: it does not apply torch.compile{end}"
@@ -114,9 +120,9 @@ def verdict_of(target: str, seen: CompiledCalls, recording: Recording, verdict: 
     if seen.functions and not called:
         return f"{target} compiles nothing: it never calls what torch.compile returns{end}"
     if recording.breaks or recording.failures or not called:
-        return verdict
+        return explanation.verdict
     names = dict.fromkeys(f"{function.name}" for function in called)
-    parts = [_count(len(recording.graphs), "graph"), "no graph break"]
+    parts = [_count(len(explanation.graphs), "graph"), "no graph break"]
     if recording.recompiles:
         parts.append(_count(len(recording.recompiles), "recompile"))
     return f"{target} compiles {', '.join(names)}: {', '.join(parts)}{end}"

@@ -372,6 +372,59 @@ def test_run_leaves_the_script_its_output_arguments_and_exit_code(tmp_path: Path
     assert "train.py:" in done.stderr and "x.sum() > 0" in done.stderr
 
 
+COUNTS = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x):
+        self.steps += 1
+        h = self.fc(x)
+        if h.sum() > 100:
+            h = h * 2
+        return h
+
+
+net = Net()
+compiled = torch.compile(net, backend="eager")
+for epoch in range(4):
+    net.train()
+    compiled(torch.ones(2, 3))
+    compiled(torch.ones(2, 3))
+    net.eval()
+    with torch.no_grad():
+        compiled(torch.ones(2, 3))
+"""
+
+
+def test_run_of_a_module_under_torchrun_shows_the_counter_that_recompiles_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text(COUNTS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = started("run", "--html", "report.html", "-m", "package.train")
+    report = done.stderr[done.stderr.index("package.train (rank 1 of 2) runs as 1 graph: 1 br") :]
+    _, advice, table, *_ = report.split("\n\n")
+    said = " ".join(advice.split())
+    assert re.match(r"\d recompiles of forward .*: `self.steps` was 0, now another", said)
+    assert "FG852, unsafe" in said and "one version with gradients" in said
+    assert table.startswith("▇▇▇|C1|")
+    assert "`self.steps` recompiled it at each change." in " ".join(report.split())
+    assert "recompile_limit" not in report
+    assert (tmp_path / "report-rank1.html").exists()
+    missing = started("run", "-m", "no_such_package.train")
+    assert missing.returncode == 2 and "There is no module no_such_package.train" in missing.stderr
+
+
 def test_run_reports_a_script_that_crashes(tmp_path: Path) -> None:
     done = started("run", script(tmp_path, "raise KeyError('lost')"))
     assert done.returncode == 1

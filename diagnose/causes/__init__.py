@@ -17,7 +17,12 @@ from fullgraph.diagnose.causes.places import (
     is_handled,
     place_of,
 )
-from fullgraph.diagnose.causes.recompiles import describe_recompiles, note_guards
+from fullgraph.diagnose.causes.recompiles import (
+    changes_in_each_call,
+    describe_recompiles,
+    note_guards,
+    without_recompiled,
+)
 
 __all__ = [
     "BreakGroup",
@@ -25,6 +30,7 @@ __all__ = [
     "HiddenBreak",
     "ModeName",
     "calling_positions",
+    "changes_in_each_call",
     "describe_causes",
     "describe_recompiles",
     "diagnose",
@@ -36,4 +42,5 @@ __all__ = [
     "merge_groups",
     "note_guards",
     "place_of",
+    "without_recompiled",
 ]

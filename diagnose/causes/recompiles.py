@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
-from fullgraph.compiler.events import Position, Recompile, Recording
+from fullgraph.compiler.events import Break, Graph, Position, Recompile, Recording
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import is_user_code, read_source
 from fullgraph.diagnose.explanation_data import Note, RecompileInfo
 from fullgraph.diagnose.taxonomy import Root, RootKind, describe_guard, root_of_guard
 
+_EACH_CALL = 3
+"""Number of recompiles from which a plain value is taken to change in each call: after the first,
+Dynamo makes a number or a size dynamic where it can."""
+
 
 def describe_recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
-    """Return one entry for each value that caused recompiles, the longest compile time first."""
+    """Return one entry for each value that caused recompiles.
+
+    Those that change in each call come first, then those with the longest compile time.
+    """
     compile_seconds = {event.compile_id: event.total for event in recording.timings}
     groups: dict[tuple[str, ...], list[Recompile]] = {}
     sizes: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -23,12 +31,59 @@ def describe_recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
             key = sizes.setdefault(root.key, key)
         groups.setdefault(key, []).append(event)
     entries = [_describe_recompiles(events, compile_seconds) for events in groups.values()]
-    return tuple(sorted(entries, key=lambda one: (-(one.seconds or 0.0), -one.count)))
+    return tuple(sorted(entries, key=_weight))
+
+
+def _weight(one: RecompileInfo) -> tuple[bool, float, int]:
+    return not changes_in_each_call(one), -(one.seconds or 0.0), -one.count
+
+
+def changes_in_each_call(recompile: RecompileInfo) -> bool:
+    """Return whether the value is one that recompiles until the limit, as a counter does."""
+    return recompile.count >= _EACH_CALL and recompile.category not in _MODES
+
+
+def without_recompiled(recording: Recording) -> Recording:
+    """Return the recording without the graphs and breaks of compilations that show nothing new.
+
+    They are those of recompiles: the same operators and breaks at the same lines as before.
+    """
+    known: set[object] = set()
+    shown: dict[str, set[object]] = {}
+    compiled: tuple[Graph | Break, ...] = (*recording.graphs, *recording.breaks)
+    for event in compiled:
+        shown.setdefault(event.compile_id, set()).add(_identity_of(event))
+    new = set()
+    for compile_id, keys in shown.items():
+        if not keys <= known:
+            new.add(compile_id)
+            known |= keys
+    gone = {id(event) for event in compiled if event.compile_id not in new}
+    return replace(recording, events=tuple(e for e in recording.events if id(e) not in gone))
+
+
+def _identity_of(event: Graph | Break) -> object:
+    if isinstance(event, Break):
+        return event.frame, event.gb_type, event.stack
+    return event.frame, event.phase, tuple((node.target, node.line) for node in event.nodes)
+
+
+_MODES = (RootKind.STATE, RootKind.TRAINING)
+"""What a program sets to one of a few values, back and forth."""
+
+
+def _guard_of(event: Recompile) -> str:
+    """Return the guard that failed by what changed; "" if none is known.
+
+    The first is that of the newest version: what changed since the last call. If that is a mode
+    that was switched, another version was compiled in this mode, and failed by something else.
+    """
+    others = (one for one in event.guards if root_of_guard(one).kind not in _MODES)
+    return next(others, next(iter(event.guards), ""))
 
 
 def _root_of(event: Recompile) -> Root:
-    # The first guard is that of the newest version: what changed since the last call.
-    return root_of_guard(event.guards[0] if event.guards else "")
+    return root_of_guard(_guard_of(event))
 
 
 def _key_of(event: Recompile) -> tuple[str, ...]:
@@ -54,7 +109,7 @@ def _describe_recompiles(
     `compile_seconds` holds the compile time by compile id; None if it is unknown.
     """
     frame = events[0].frame
-    guards = tuple(dict.fromkeys(event.guards[0] for event in events if event.guards))
+    guards = tuple(dict.fromkeys(_guard_of(event) for event in events if event.guards))
     described = [describe_guard(guard) for guard in guards]
     sentences = {_without_numbers(sentence): sentence for sentence, _ in reversed(described)}
     advice = {one.text: one for _, tips in reversed(described) for one in reversed(tips)}

@@ -65,7 +65,7 @@ def _block_parts(cause: Cause, fullgraph_tried: bool) -> Iterator[RenderableType
         yield text(f"Why: {cause.detail}", "dim")
     for consequence in cause.consequences:
         yield text(f"Because of it: {consequence}")
-    yield from _edit_parts(cause)
+    yield from edit_parts(cause)
     calls = fold_stack(cause)
     if calls:
         yield Padding(text(f"Called from {', '.join(calls)}", "dim"), (1, 0, 0, 0))
@@ -82,7 +82,7 @@ def _link_gb_id(cause: Cause) -> Text:
     return shown
 
 
-def _edit_parts(cause: Cause) -> Iterator[RenderableType]:
+def edit_parts(cause: Cause) -> Iterator[RenderableType]:
     """Yield the best edit with its diff, then one line for each other edit.
 
     For a cause without edits, yield its advice.

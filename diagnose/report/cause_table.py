@@ -30,13 +30,7 @@ _SHORT_PATH = 12
 def draw_table(rows: Sequence[Row], width: int) -> list[list[RenderableType]]:
     """Return the header and then each row, each as a list of lines of `width` columns."""
     fields = [_row_fields(row) for row in rows]
-    remedies = [
-        [
-            *_remedy_lines(row.remedy, width, len(rows)),
-            *_condition_line(row.remedy, width, len(rows)),
-        ]
-        for row in rows
-    ]
+    remedies = [draw_remedy(row.remedy, width, len(rows)) for row in rows]
     if width < _NARROW:
         pairs = zip(fields, remedies, strict=True)
         return [[], *([_join_fields(cells), *remedy] for cells, remedy in pairs)]
@@ -46,6 +40,11 @@ def draw_table(rows: Sequence[Row], width: int) -> list[list[RenderableType]]:
         styles = [f"bold {colour_of(row.first)}", "cyan", "", "", "dim"]
         drawn.append([_draw_line(cells, widths, styles), *remedy])
     return drawn
+
+
+def draw_remedy(remedy: RowRemedy, width: int, row_count: int = 1) -> list[RenderableType]:
+    """Return the lines below a row of a table of `row_count` rows: the edit and its condition."""
+    return [*_remedy_lines(remedy, width, row_count), *_condition_line(remedy, width, row_count)]
 
 
 def _join_fields(fields: Sequence[str]) -> Text:

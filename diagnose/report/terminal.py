@@ -24,10 +24,10 @@ from fullgraph.diagnose.explanation_data import (
     RecompileInfo,
 )
 from fullgraph.diagnose.report import wording
-from fullgraph.diagnose.report.cause_block import draw_cause, text, tips
-from fullgraph.diagnose.report.cause_table import draw_table
+from fullgraph.diagnose.report.cause_block import draw_cause, edit_parts, text, tips
+from fullgraph.diagnose.report.cause_table import draw_remedy, draw_table
 from fullgraph.diagnose.report.layout import Strip, graph_strips, graph_width, order_causes
-from fullgraph.diagnose.report.rows import cause_rows
+from fullgraph.diagnose.report.rows import cause_rows, find_remedy
 
 WIDTH = 80
 """Columns of the plain text."""
@@ -133,7 +133,10 @@ def _short_form(e: ExplanationData, console: Console) -> list[RenderableType]:
 
     If some rows of the table do not fit, a line says how many.
     """
-    head, rows, rest = list(_verdict_lines(e)), _table_rows(e, console), list(_short_sections(e))
+    recompiles, rows = _recompile_lines(e, console.width), _table_rows(e, console)
+    first = [Text(), *recompiles] if recompiles and _recompiles_lead(e) else []
+    head = list(_verdict_lines(e, above=first))
+    rest = list(_short_sections(e, [] if first else recompiles))
     left = LINES - _height(console, head + rest) - 1
     drawn: list[RenderableType] = []
     for number, row in enumerate(rows):
@@ -150,13 +153,19 @@ def _height(console: Console, parts: Sequence[RenderableType]) -> int:
     return len(console.render_lines(Group(*parts), pad=False)) if parts else 0
 
 
-def _verdict_lines(e: ExplanationData, strips: bool = True) -> Iterator[RenderableType]:
-    """Yield the verdict, a line if the report is incomplete and, with `strips`, the graphs."""
+def _verdict_lines(
+    e: ExplanationData, strips: bool = True, above: Sequence[RenderableType] = ()
+) -> Iterator[RenderableType]:
+    """Yield the verdict and a line if the report is incomplete; with `strips`, the graphs.
+
+    What is `above` the graphs comes before them.
+    """
     yield text(_on_one_line(e.verdict), f"bold {_MOODS[wording.mood_of(e)]}")
     if e.error and (e.causes or e.graphs):
         yield text("Not finished: what follows was found until then.", "bold red")
     elif not e.error and not e.complete:
         yield text("Still looking for hidden causes.", "dim")
+    yield from above
     if strips and (e.causes or len(e.graphs) > 1):
         for strip in graph_strips(e, _STRIP_GRAPHS):
             yield Padding(_draw_strip(strip), (1, 0, 0, 0))
@@ -194,18 +203,29 @@ def _table_rows(e: ExplanationData, console: Console) -> list[list[RenderableTyp
     return [[Text(), *title, *header], *others]
 
 
-def _short_sections(e: ExplanationData) -> Iterator[RenderableType]:
-    """Yield the sections below the table, with a line or two for each fact."""
-    lines: list[Text] = []
+def _recompile_lines(e: ExplanationData, width: int) -> list[RenderableType]:
+    """Return the lines on recompiles, each value with its best edit."""
+    lines: list[RenderableType] = []
     for recompile in e.recompiles[:_FEW]:
-        times = wording.count(recompile.count, "recompile")
-        message = wording.first_guard(recompile)
-        lines.append(
-            _format_fact(
-                f"{times} of {recompile.function}", wording.recompile_place(recompile), message
-            )
-        )
-        lines += _first_advice(recompile.advice)
+        title = f"{wording.count(recompile.count, 'recompile')} of {recompile.function}"
+        place, message = wording.recompile_place(recompile), wording.first_guard(recompile)
+        lines.append(_format_fact(title, place, message))
+        if recompile.edits or recompile.advice:
+            lines += draw_remedy(find_remedy(recompile.as_cause()), width)
+    return lines
+
+
+def _recompiles_lead(e: ExplanationData) -> bool:
+    """Return whether more compilations come from recompiles than from graph breaks."""
+    breaks = sum(cause.events for cause in e.causes if not cause.hidden)
+    return sum(recompile.count for recompile in e.recompiles) > breaks
+
+
+def _short_sections(
+    e: ExplanationData, recompiles: Sequence[RenderableType]
+) -> Iterator[RenderableType]:
+    """Yield the sections below the table: first `recompiles`, then a line or two for each fact."""
+    lines: list[RenderableType] = [*recompiles]
     for fallback in e.fallbacks[:_FEW]:
         place = wording.format_place(fallback.file, fallback.line)
         because = f" Because of {fallback.cause}." if fallback.cause else ""
@@ -292,7 +312,7 @@ def _recompile_section(recompile: RecompileInfo) -> Iterator[RenderableType]:
     place = wording.recompile_place(recompile)
     guards = [text(f"guard failed: {guard}", "dim") for guard in recompile.guards]
     asked = [text(f"read at {wording.format_position(p)}", "dim") for p in recompile.positions]
-    parts = [text(recompile.message), *guards, *asked, *tips(recompile.advice)]
+    parts = [text(recompile.message), *guards, *asked, *edit_parts(recompile.as_cause())]
     yield from _section("recompiled", title, place, *parts)
 
 

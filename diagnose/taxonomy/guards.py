@@ -69,9 +69,11 @@ def _describe_size(found: re.Match[str]) -> GuardAdvice:
         return text, ()
     if not name.isidentifier():
         return text, (_MARK, _DYNAMIC)
-    before = f"compiled({name})"
-    after = f"torch._dynamo.mark_dynamic({name}, {dimension})\n{before}"
-    return text, (replace(_MARK, before=before, after=after), _DYNAMIC)
+    before, mark = f"compiled({name})", f"torch._dynamo.mark_dynamic({name}, {dimension})"
+    how = f"Call `{mark}` before the first call."
+    if dimension == "0" and int(new) < int(old):
+        how += " A smaller last batch of a DataLoader: give it `drop_last=True`."
+    return text, (replace(_MARK, text=how, before=before, after=f"{mark}\n{before}"), _DYNAMIC)
 
 
 def _describe_rank(found: re.Match[str]) -> GuardAdvice:
@@ -117,8 +119,11 @@ def _describe_global_state(found: re.Match[str]) -> GuardAdvice:
     text = f"{what} changed." if what else f"The global state changed: {found[1]}."
     if "autocast" in found[1]:
         text = "Autocast was switched on or off."
-    advice = Advice("Set it once, before the first call, and leave it.", "code")
-    return text, (advice,)
+    if "grad_mode" in found[1]:
+        told = "Expect one version with gradients and one without."
+    else:
+        told = "Set it once, before the first call, and leave it."
+    return text, (Advice(told, "code"),)
 
 
 def _describe_training_mode(found: re.Match[str]) -> GuardAdvice:
@@ -168,13 +173,14 @@ def _describe_attribute(found: re.Match[str]) -> GuardAdvice:
     """Describe a changed int attribute of a module."""
     name, old = found.groups()
     last = name.rpartition(".")[2]
+    buffer = f'self.register_buffer("{last}", torch.tensor({old}), persistent=False)'
     text = f"`{name}` was {old}, now another value: Dynamo takes an int of a module as a constant."
     return text, (
         Advice(
-            f"Make `{name}` a buffer, which never recompiles, or count outside `forward`.",
+            f"Make it a buffer in `__init__`, `{buffer}`, or count outside `forward`.",
             "code",
             f"self.{last} = {old}",
-            f'self.register_buffer("{last}", torch.tensor({old}), persistent=False)',
+            buffer,
             trap="It is a tensor then: a branch on it breaks the graph, and after `+=` the "
             f"backward may use the new value: write `{name} = {name} + 1`.",
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -124,6 +125,13 @@ def write(
             raise FullgraphError(
                 f"{args.html} cannot be written: {error.strerror}; give another path."
             ) from None
+
+
+def named_by_rank(path: str | None) -> str | None:
+    """Return "report-rank1.html" for the path "report.html" in rank 1 of a torchrun of several."""
+    if path is None or int(os.environ.get("WORLD_SIZE", 1)) < 2:
+        return path
+    return str(Path(path).with_stem(f"{Path(path).stem}-rank{os.environ.get('RANK', '')}"))
 
 
 def saved_report(path: str | None) -> dict[str, object] | None:

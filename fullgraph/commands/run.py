@@ -7,7 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from fullgraph.commands.arguments import Commands, add_command, check_output
-from fullgraph.commands.outputs import LiveReport, add_outputs, saved_report, write
+from fullgraph.commands.outputs import (
+    LiveReport,
+    add_outputs,
+    named_by_rank,
+    saved_report,
+    write,
+)
 
 if TYPE_CHECKING:
     from fullgraph.diagnose.explanation import Explanation
@@ -20,10 +26,13 @@ def add(commands: Commands) -> None:
         "run",
         "a script under the recorder, with a report on stderr at its end",
         "train.py --epochs 1",
-        "--html report.html train.py",
+        "--html report.html -m package.train",
     )
     run.set_defaults(command=_run_run)
     add_outputs(run)
+    run.add_argument(
+        "-m", dest="module", action="store_true", help="SCRIPT is a module, as for `python -m`"
+    )
     run.add_argument("script", metavar="SCRIPT", help="Python script, such as train.py")
     run.add_argument(
         "args", nargs=argparse.REMAINDER, metavar="args…", help="arguments of the script"
@@ -32,6 +41,7 @@ def add(commands: Commands) -> None:
 
 def _run_run(args: argparse.Namespace) -> int:
     """Run `fullgraph run`."""
+    args.html = named_by_rank(args.html)
     check_output(args.html)
     from fullgraph.script import run
 
@@ -45,4 +55,4 @@ def _run_run(args: argparse.Namespace) -> int:
         draw.update(explanation)
         write(explanation, args, saved, draw)
 
-    return run(args.script, args.args, report)
+    return run(args.script, args.args, report, module=args.module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from fullgraph.compiler.sources import is_user_code
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.diagnose.taxonomy import Category
@@ -22,6 +23,18 @@ def cause_key(cause: Cause) -> CauseKey:
 def count_recompiles(explanation: Explanation) -> int:
     """Return the number of recompiles over all calls."""
     return sum(recompile.count for recompile in explanation.recompiles)
+
+
+def recompile_causes(explanation: Explanation) -> list[Cause]:
+    """Return a cause, "R1", "R2" …, for each value that recompiles, so that rules can offer edits.
+
+    Values that no user code reads are left out.
+    """
+    return [
+        recompile.as_cause(f"R{number}")
+        for number, recompile in enumerate(explanation.recompiles, 1)
+        if recompile.where is not None and is_user_code(recompile.where.file)
+    ]
 
 
 def check_causes(

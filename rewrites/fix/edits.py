@@ -17,6 +17,7 @@ from fullgraph.diagnose.explain import explain as explain_causes
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause, Edit, Verification
 from fullgraph.diagnose.verdict import verdict
+from fullgraph.rewrites.fix.causes import recompile_causes
 from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
 from fullgraph.rewrites.fix.program_facts import observe_program
 from fullgraph.rewrites.fix.results import unified_diff
@@ -63,6 +64,7 @@ class EditOffers:
             verified = replace(explanation, verification=Verification(check.ok, check.detail))
             explanation = replace(verified, verdict=verdict(verified))
         causes = [cause for cause in explanation.causes if is_user_code(cause.position.file)]
+        causes += recompile_causes(explanation)
         if not causes:
             return explanation
         places = set(places_to_observe(causes))
@@ -79,10 +81,16 @@ class EditOffers:
         return offer_edits(replace(explanation, runs=runs), answers)
 
 
-def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explanation:
-    """Return `explanation` with edits in its causes, the best first.
+def offer_recompile_edits(explanation: Explanation) -> Explanation:
+    """Return `explanation` with the edits for its recompiles that rules offer by source alone."""
+    answers = propose(recompile_causes(explanation), FunctionValues())
+    return offer_edits(explanation, answers)
 
-    `answers` holds the rules' offers for each cause.
+
+def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explanation:
+    """Return `explanation` with edits in its causes and recompiles, the best first.
+
+    `answers` holds the rules' offers for each.
     """
     cause_ids: dict[_Identity, dict[str, None]] = {}
     for answer in answers:
@@ -90,7 +98,11 @@ def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explan
             cause_ids.setdefault(_identity(offer), {})[answer.cause.id] = None
     edits = {answer.cause.id: tuple(_edits_of(answer, cause_ids)) for answer in answers}
     causes = tuple(replace(c, edits=edits.get(c.id, ())) for c in explanation.causes)
-    return replace(explanation, causes=causes)
+    recompiles = tuple(
+        replace(one, edits=edits.get(f"R{number}", ()))
+        for number, one in enumerate(explanation.recompiles, 1)
+    )
+    return replace(explanation, causes=causes, recompiles=recompiles)
 
 
 def _identity(offer: Offer) -> _Identity:

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from fullgraph.compiler.sources import is_user_code
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.diagnose.explanation_data import Cause, RecompileInfo
+from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.diagnose.taxonomy import RootKind
-from fullgraph.rewrites.fix.causes import count_recompiles
+from fullgraph.rewrites.fix.causes import count_recompiles, recompile_causes
 from fullgraph.rewrites.fix.offers import Offer
 from fullgraph.rewrites.fix.search import EditedProgram, EditTrial, ProgramRuns, SearchState
 from fullgraph.rewrites.proof import Check, ProofState
@@ -38,18 +38,6 @@ _EXPERT: dict[str, str] = {
     RootKind.OTHER: "give the same value in each call, or a tensor of indices in place of names",
 }
 """What an expert would do if no edit and no setting helps, by the kind of value that changed."""
-
-
-def recompile_causes(explanation: Explanation) -> list[Cause]:
-    """Return a `Cause` for each value that causes recompiles, so that rules can offer edits.
-
-    Values that no user code reads are left out.
-    """
-    return [
-        _cause_of(recompile, number)
-        for number, recompile in enumerate(explanation.recompiles, 1)
-        if recompile.where is not None and is_user_code(recompile.where.file)
-    ]
 
 
 def expert_advice(cause: Cause, explanation: Explanation) -> str:
@@ -92,21 +80,6 @@ def search_recompile_edits(
             if state.program is not before or runs.is_late():
                 break
     return state
-
-
-def _cause_of(recompile: RecompileInfo, number: int) -> Cause:
-    """Return the value that causes recompiles as a cause, with the id "R1", "R2", …"""
-    assert recompile.where is not None
-    return Cause(
-        id=f"R{number}",
-        category=recompile.category,
-        gb_id=None,
-        gb_type="",
-        position=recompile.where,
-        expression=recompile.root,
-        source=(),
-        message=recompile.message,
-    )
 
 
 def _offers_to_try(state: SearchState, level: Applicability) -> Iterator[Offer]:

@@ -14,9 +14,9 @@ from fullgraph.compiler.categories import Category
 from fullgraph.compiler.sources import cell_name, is_user_code, read_source
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
-from fullgraph.rewrites.fix.causes import CauseKey, cause_key
+from fullgraph.rewrites.fix.causes import CauseKey, cause_key, recompile_causes
 from fullgraph.rewrites.fix.offers import Offer, Offers
-from fullgraph.rewrites.fix.recompile_edits import expert_advice, recompile_causes
+from fullgraph.rewrites.fix.recompile_edits import expert_advice
 from fullgraph.rewrites.fix.recompiles import CheckedSetting
 from fullgraph.rewrites.fix.search import SearchState
 from fullgraph.rewrites.proof import Check, Proof, ProofState
