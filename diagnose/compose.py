@@ -56,7 +56,8 @@ def compose_explanation(evidence: Evidence) -> Explanation:
     """Return the explanation of the evidence gathered so far."""
     recording = evidence.default.recording
     first_call = evidence.default.first_recording
-    causes = describe_causes(evidence.groups, recording.graphs, evidence.values)
+    groups = [] if evidence.fails_in_eager else evidence.groups
+    causes = describe_causes(groups, recording.graphs, evidence.values)
     causes = add_estimates(causes, evidence.savings)
     crashes = tuple(_find_crashes(evidence))
     graphs = _describe_graphs(recording, causes)

@@ -67,6 +67,11 @@ class Evidence:
         return raised.traceback if self.error is not None and raised is not None else ""
 
     @property
+    def fails_in_eager(self) -> bool:
+        """Whether the program itself fails, compiled or not: what broke then is no cause."""
+        return self.eager.error is not None and self.default.crash != TIMEOUT
+
+    @property
     def is_broken(self) -> bool:
         """Whether default mode had a graph break, a compile failure, an exception or a crash."""
         trace = self.default

@@ -87,8 +87,13 @@ def _usage(brk: Break, place: Position, value: str | None, expression: str | Non
 
 
 def _code_below(brk: Break) -> str:
-    """Return what broke in code of torch or Python that the user's calls: "`a` in torch/b.py:7"."""
+    """Return what broke in code of torch or Python that the user's calls: "`a` in torch/b.py:7".
+
+    Return "" for Dynamo's own code, in which it traces functions of Python.
+    """
     last = brk.stack[-1]
-    if is_user_code(last.file) or not (text := expression_at(last)):
+    file = short_path(last.file)
+    if is_user_code(last.file) or file.startswith("torch/_dynamo/"):
         return ""
-    return f"{quote(text)} in {short_path(last.file)}:{last.line}"
+    text = expression_at(last)
+    return f"{quote(text)} in {file}:{last.line}" if text else ""

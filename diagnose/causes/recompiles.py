@@ -110,9 +110,10 @@ def _describe_recompiles(
     """
     frame = events[0].frame
     guards = tuple(dict.fromkeys(_guard_of(event) for event in events if event.guards))
-    described = [describe_guard(guard) for guard in guards]
-    sentences = {_without_numbers(sentence): sentence for sentence, _ in reversed(described)}
-    advice = {one.text: one for _, tips in reversed(described) for one in reversed(tips)}
+    described = [describe_guard(guard) for guard in reversed(guards)]
+    different = {_without_numbers(sentence): (sentence, tips) for sentence, tips in described}
+    kept = [*different.values()][::-1]  # of sentences that differ in numbers, the first
+    advice = {one.text: one for _, tips in kept for one in tips}
     positions = tuple(dict.fromkeys(p for event in events for p in event.positions))
     root = _root_of(events[0])
     seconds = [compile_seconds.get(event.compile_id) for event in events]
@@ -124,8 +125,8 @@ def _describe_recompiles(
         len(events),
         guards,
         positions,
-        " ".join(reversed(sentences.values())),
-        tuple(reversed(advice.values())),
+        " ".join(sentence for sentence, _ in kept),
+        tuple(advice.values()),
         root.name,
         root.kind.value,
         _place_of(root, positions, frame),

@@ -47,7 +47,9 @@ def describe_guard(guard: str) -> GuardAdvice:
     guard = plain_names(" ".join(guard.split()))
     for pattern, describe in _FORMS:
         if found := re.search(pattern, guard):
-            return describe(found)
+            text, advice = describe(found)
+            if "``" not in text:  # a value without a name
+                return text, advice
     return f"`{guard}` no longer holds.", ()
 
 
@@ -193,6 +195,15 @@ def _describe_attribute(found: re.Match[str]) -> GuardAdvice:
     )
 
 
+def _describe_freed(found: re.Match[str]) -> GuardAdvice:
+    """Describe an object that a version was compiled for and that no longer lives."""
+    if found[1].startswith("___stack"):
+        advice = Advice("Remove the graph break that the value comes from.", "code")
+        return "A value that came out of the graph break before it was freed.", (advice,)
+    advice = Advice("Keep the object alive, and pass the same one at every call.", "code")
+    return f"The `{found[1]}` of the version before was freed.", (advice,)
+
+
 def _describe_size_range(found: re.Match[str]) -> GuardAdvice:
     """Describe a size that left the range for which a graph was compiled."""
     low, name, dimension, high = found.groups()
@@ -279,6 +290,7 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], GuardAdvice]], ...] = (
     ),
     (rf"^({_NAME})\.training == (True|False)$", _describe_training_mode),
     (r"^___stack\d+ == (\S+)$", _describe_break_value),
+    (rf"\b({_NAME}) got deallocated", _describe_freed),
     (rf"^len\(({_NAME})\) (?:==|!=) (\d+)$", _describe_length),
     (rf"^not ({_NAME})$", _describe_emptiness),
     (rf"^({_NAME}) is None$", _describe_late_value),

@@ -6,6 +6,12 @@ import re
 
 from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.remedy import Remedy
+from fullgraph.diagnose.taxonomy.usage import Usage
+
+
+def _code_and_value(usage: Usage) -> str:
+    return f"{usage.expression} {usage.value}"
+
 
 REMEDIES: dict[C, tuple[Remedy, ...]] = {
     C.REQUIRES_GRAD: (
@@ -75,8 +81,8 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
     ),
     C.PARAMETER: (
         Remedy(
-            "Make {it} once, in `__init__` or outside the compiled function: it is a parameter.",
-            r"\bParameter\(",
+            "Make {it} once, in `__init__` or outside the compiled function: it holds parameters.",
+            if_=lambda usage: re.search(r"\bParameter\(|\(nn\.Module\)", _code_and_value(usage)),
             fix="Make parameters",
         ),
         Remedy(

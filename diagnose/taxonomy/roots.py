@@ -134,6 +134,7 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], Root]], ...] = (
     (r"expected type of '(.+?)' to be", _named(RootKind.NONE)),
     (rf"^({_NAME}\.training) == (?:True|False)$", _named(RootKind.TRAINING)),
     (r"^(___stack\d+)\b", _named(RootKind.RESUMED)),
+    (rf"\b({_NAME}) got deallocated", _named(RootKind.OBJECT)),
     (rf"\blen\(({_NAME})\)", _named(RootKind.LENGTH)),
     (rf"\b(?:list|keys|dict_\w+)\(({_NAME})(?:\.keys\(\))?\)", _named(RootKind.KEYS)),
     (rf"['\"]\w+['\"] (?:not )?in ({_NAME})$", _named(RootKind.KEYS)),

@@ -44,7 +44,7 @@ _SENTENCES: dict[C, str] = {
     C.DEVICE: "{it} cannot be traced: it talks to the device or to a stream.",
     C.UNIQUE_ID: "{it} cannot be traced: it asks the operating system for random bytes.",
     C.SYSTEM: "{it} cannot be traced: it asks the operating system.",
-    C.THREAD: "{it} cannot be traced: what threads share lives outside the graph.",
+    C.THREAD: "{it} cannot be traced: threads and locks live outside the graph.",
     C.CACHED: "{it} is a `functools.cached_property` that is not computed yet, and Python before "
     "3.12 takes a lock to compute it.",
     C.PACKED: "{it} cannot be traced: the sizes of a packed sequence depend on the lengths.",

@@ -57,7 +57,7 @@ class Usage:
             exit=_exit_of(statement, inside) if node is not statement else "",
             loop=_loop_of(inside),
             is_iterated=isinstance(statement, ast.For) and statement.iter in around,
-            is_handled=statement is not None and _is_handled(statement, inside),
+            is_handled=statement in inside and _is_handled(statement, inside),
         )
 
     @property

@@ -17,7 +17,7 @@ from rich.text import Text
 from fullgraph.compiler.sources import cell_name
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.causes import count_recompiles
-from fullgraph.rewrites.fix.results import CAPTURED, FixResult, Suggestion
+from fullgraph.rewrites.fix.results import CAPTURED, NOT_RUN, FixResult, Suggestion
 from fullgraph.rewrites.proof import Proof, ProofState, Seen
 from fullgraph.rewrites.rule import Applicability
 
@@ -42,6 +42,8 @@ def verdict(fixes: FixResult) -> str:
     if not fixes.before.causes:
         return f"no graph break, {_describe_counts(fixes, len(safe), len(unsafe))}{end}"
     parts = [f"graphs {_graph_count(fixes.before)} → {_graph_count(fixes.after)}"]
+    if not fixes.after.fullgraph.ok:  # fewer graphs can mean more eager code
+        parts[0] += f" ({_op_count(fixes.before)} → {_op_count(fixes.after)} ops in them)"
     parts.append(f"causes {len(fixes.before.causes)} → {len(fixes.after.causes)}")
     parts.append(f"{_format_count(len(safe), 'edit')}, proved" if safe else "no safe edit")
     line = ", ".join(parts)
@@ -219,10 +221,13 @@ def describe_whole(fixes: FixResult) -> str:
     use = "torch.compile(model, fullgraph=True)"
     if not fixes.whole.check.ok:
         return f"{use} captures one graph, but {fixes.whole.check.detail}."
+    if fixes.whole.check.detail == NOT_RUN:
+        captured = f"{use} is one graph ({NOT_RUN})."
+    else:
+        captured = f"{use} is one graph, and with Inductor it behaves as in eager."
     if fixes.whole.edits == "none":
-        return f"No edit needed: {use} is one graph, and with Inductor it behaves as in eager."
-    with_edits = f"With the {'unsafe' if fixes.whole.edits == 'unsafe' else 'safe'} edits"
-    return f"{with_edits} {use} is one graph, and with Inductor it behaves as in eager."
+        return f"No edit needed: {captured}"
+    return f"With the {'unsafe' if fixes.whole.edits == 'unsafe' else 'safe'} edits {captured}"
 
 
 def _graph_counts(explanation: Explanation) -> dict[str, object]:
@@ -348,6 +353,12 @@ def _graph_count(explanation: Explanation) -> str:
     """Return the number of graphs as text; "?" if unknown."""
     graphs = explanation.default.graphs
     return "?" if graphs is None else str(graphs)
+
+
+def _op_count(explanation: Explanation) -> int:
+    """Return the number of operators in the graphs of the first call."""
+    forward = [graph.ops for graph in explanation.graphs if graph.phase == "forward"]
+    return sum(forward[: explanation.default.graphs])
 
 
 def _format_count(number: int, noun: str) -> str:

@@ -29,7 +29,7 @@ from fullgraph.rewrites.fix.program_facts import propose_with_facts
 from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import CheckedSetting, CompileSetting, find_setting
-from fullgraph.rewrites.fix.results import FullgraphRun, list_suggestions, list_unfixed
+from fullgraph.rewrites.fix.results import NOT_RUN, FullgraphRun, list_suggestions, list_unfixed
 from fullgraph.rewrites.fix.search import (
     EditedProgram,
     ProgramRuns,
@@ -243,10 +243,15 @@ def fix(
         return needed and not is_late() and check_fullgraph(texts, offers).ok
 
     def verify(edits: str, state: SearchState) -> FullgraphRun | None:
-        """Run the edited program with `fullgraph=True` and Inductor; None if it has breaks."""
-        one_graph = inductor and known[0].causes and state.program.explanation.fullgraph.ok
+        """Run the edited program with `fullgraph=True` and Inductor; None if it has breaks.
+
+        Without Inductor, that Dynamo captured it as one graph is all that is known.
+        """
+        one_graph = known[0].causes and state.program.explanation.fullgraph.ok
         if not one_graph or is_late():
             return None
+        if not inductor:
+            return FullgraphRun(edits, Check("fullgraph", True, NOT_RUN))
         return FullgraphRun(edits, check_fullgraph(state.program.texts, state.accepted))
 
     def explain_edits(texts: Texts, offers: Sequence[Offer]) -> Explanation:

@@ -23,6 +23,7 @@ from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rule
 from fullgraph.rewrites.rules import all_rules
 
+NOT_RUN = "not run under Inductor"
 CAPTURED = "it breaks default mode alone, and `fullgraph=True` captures it"
 """The reason why a cause stays in a program that is one graph under `fullgraph=True`."""
 

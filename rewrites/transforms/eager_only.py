@@ -93,14 +93,17 @@ def run_in_eager_only(document: Document, *statements: cst.BaseStatement) -> cst
 
 
 def choose_when_compiling(
-    document: Document, compiled: cst.BaseStatement, statement: cst.SimpleStatementLine
+    document: Document, compiled: cst.BaseStatement, statement: cst.SimpleStatementLine | cst.If
 ) -> cst.If:
-    """Return `if torch.compiler.is_compiling():` with `compiled`, and `else:` with `statement`."""
+    """Return `if torch.compiler.is_compiling():` with `compiled`, and `else:` with `statement`.
+
+    A statement that is an `if` becomes its `elif`.
+    """
     eager = statement.with_changes(leading_lines=())
     return cst.If(
         build_expression(compiling_condition(document)),
         cst.IndentedBlock([compiled]),
-        cst.Else(cst.IndentedBlock([eager])),
+        eager if isinstance(eager, cst.If) else cst.Else(cst.IndentedBlock([eager])),
         leading_lines=statement.leading_lines,
     )
 

@@ -285,7 +285,7 @@ ROWS = [
         "Run the threads outside",
     ),
     Row(e.Locked, "self.lock", "lock or thread", "locks", "around the compiled call", "FG813"),
-    Row(e.calls_c, "libc.abs", "C extension", "implemented in C", "custom_op"),
+    Row(e.calls_c, "libc.abs", "C extension", "implemented in C", "outside the compiled function"),
     Row(e.as_dict, "dataclasses.asdict(Pair(x + 1))", "copy", "copying", "Read the fields by name"),
     Row(
         e.copied_dict,
@@ -331,7 +331,7 @@ ROWS = [
         "nn.Linear(3, 3)",
         "new parameter",
         "nn.Parameter",
-        "in `__init__`, not in `forward`",
+        "Make `nn.Linear(3, 3)` once, in `__init__`",
     ),
     Row(
         e.loaded,
@@ -395,7 +395,7 @@ def test_a_counter_is_best_a_buffer_and_says_so_once() -> None:
     (recompile,) = explained(e.Counted, calls=(X, X, X)).recompiles
     assert recompile.message.count("self.step") == 1
     buffer, setting = recompile.advice
-    assert "Make `self.step` a buffer" in buffer.text
+    assert 'self.register_buffer("step", torch.tensor(0), persistent=False)' in buffer.text
     assert "allow_unspec_int_on_nn_module" in setting.text
 
 

@@ -55,7 +55,7 @@ ROWS = [
         "boolean mask",
         "x[x > 0.5]",
         "torch.where(x > 0.5, x, 0)",
-        "shape that depends on data",
+        "shape that depends on the values of its mask",
     ),
     Row(survey.if_on_tensor, "data-dependent branch", "torch.sum(x) == 0", "torch.where", "branch"),
     Row(survey.while_on_tensor, "data-dependent branch", "x.sum() < 100", "while_loop", "branch"),

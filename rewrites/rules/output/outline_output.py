@@ -25,19 +25,16 @@ After:
 
     def forward(self, x):
         h = self.encoder(x)
-        _report_h(h)
+        if torch.compiler.is_compiling():
+            _report_h(h)
+        elif h.abs().max() > 1e4:
+            logger.warning("large activations: %s", h.abs().max().item())
         return h.mul_(self.scale)
 
-A line that may be silent stays in eager code, where it costs less than the call of an operator:
-
-    if torch.compiler.is_compiling():
-        _report_forward(i, h.detach())
-    else:
-        logger.debug("layer %d: %s", i, tuple(h.shape))
-
-Such lines of a function that differ in their first text alone share one operator, which takes it.
-Lines that write in any case, such as `print`, and those under an `if`, call the operator in eager
-code as well.
+What logs or warns stays in eager code: a record names the function and the line it comes from, and
+a log that is switched off costs less than the call of an operator. Lines of a function that differ
+in their first text alone share one operator, which takes it. What writes to a stream, such as
+`print`, calls the operator in eager code as well.
 
 Without its effect, Inductor drops an operator that returns nothing as dead code. Even with it,
 Inductor of torch 2.13 may run two of them in another order if that saves memory.
@@ -46,7 +43,7 @@ Other ways, and why they are not taken: `torch._dynamo.config.reorderable_loggin
 at the end of the graph, with the values of the end; `ignore_logging_functions` and a guard with
 `torch.compiler.is_compiling()` (FG113) drop the text; `leaf_function` does not run under Inductor.
 
-A log record, or a warning, names the operator as the function and the line it comes from.
+In compiled code a record names the operator as the function and the line it comes from.
 
 Unsafe where the statement calls a function of which it is not known that it changes nothing; on a
 GPU, where it must not be captured in a CUDA graph (`mode="reduce-overhead"`); and where it shows a
@@ -68,11 +65,11 @@ from fullgraph.rewrites.transforms.outline import (
     OperatorKind,
     find_outlined_statement,
     is_output_statement,
-    may_be_silent,
+    names_its_place,
     outline_statement,
 )
 
-REPORT = OperatorKind("report", is_output_statement, KEPT_IN_ORDER, may_be_silent)
+REPORT = OperatorKind("report", is_output_statement, KEPT_IN_ORDER, names_its_place)
 WHY = "As an operator it runs when its turn comes and writes what it wrote."
 
 

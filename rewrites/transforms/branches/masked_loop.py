@@ -75,7 +75,7 @@ class MaskedLoop:
         if condition is None and edits:
             condition = Predicate(self.node.test)
         if condition is None:
-            raise NotApplicable("no tensor decides its test")
+            raise NotApplicable("no tensor was seen to decide its test")
         guard = condition.guard
         if guard is not None and (condition.disjunction or condition.negated):
             raise NotApplicable("Python alone can make its test true")

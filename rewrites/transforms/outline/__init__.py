@@ -21,7 +21,7 @@ from fullgraph.rewrites.transforms.outline.output_calls import (
     call_of,
     is_check_statement,
     is_output_statement,
-    may_be_silent,
+    names_its_place,
 )
 from fullgraph.rewrites.transforms.outline.parameter_types import (
     observation_of,
@@ -62,7 +62,7 @@ __all__ = [
     "is_mangled",
     "is_output_statement",
     "lift_check",
-    "may_be_silent",
+    "names_its_place",
     "observation_of",
     "only_definition",
     "operator_path",

@@ -53,7 +53,7 @@ class OperatorKind:
     mark: str
     """The code that keeps a call from being dropped."""
     stays_in_eager: StatementPredicate = lambda site, statement: False
-    """Whether eager code keeps a statement, for which an operator would cost more."""
+    """Whether eager code keeps a statement, for which an operator would differ or cost more."""
 
     def name_operator(
         self, document: Document, statement: Statement, alike: Collection[Statement]

@@ -61,17 +61,20 @@ def is_output_statement(
     return _all_do(statement, lambda one: _is_output_line(site, one) or also(one))
 
 
-def may_be_silent(site: Site, statement: cst.CSTNode) -> bool:
-    """Whether a statement is a call that logs or warns, outside of an `if`.
+def names_its_place(site: Site, statement: cst.CSTNode) -> bool:
+    """Whether a statement logs or warns, also under `if`s, where `print` would not.
 
-    Where that is switched off, the call costs less than that of an operator.
+    A log record and a warning name the function and the line that they come from. Where a log is
+    switched off, its call costs less than that of an operator, too.
     """
-    block = site.document.parents.get(statement)
+    if isinstance(statement, cst.If):
+        lines = (_as_line(one) for block in blocks_of_if(statement) for one in block.body)
+        return any(names_its_place(site, one) for one in lines)
     call = call_of(statement)
-    if call is None or isinstance(site.document.parents.get(block or statement), cst.If):
+    if call is None:
         return False
     name = site.callee_name(call) or dotted_name(call.func)
-    return not _WRITES.search(name.rpartition(".")[2])
+    return is_output_call(site, call) and not _WRITES.search(name.rpartition(".")[2])
 
 
 def is_check_statement(site: Site, statement: cst.CSTNode) -> bool:

@@ -56,9 +56,12 @@ def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statemen
     """Return the statement of a site to move into an operator; None if `accepts` refuses it.
 
     Return an `if` around the statement instead if `accepts` holds for it too, and its condition
-    needs a tensor's values. None also outside of functions.
+    needs a tensor's values. None also outside of functions, and for what eager code keeps.
     """
-    if site.document.function(site.node) is None:
+    document, above = site.document, site.document.ancestors(site.statement)
+    if document.function(site.node) is None or any(
+        _is_kept_in_eager(document, one) for one in (site.statement, *above)
+    ):
         return None
     statement = _end_of_chain(site, site.statement, accepts)
     return _widen_to_ifs(site, statement, accepts) if accepts(site, statement) else None
@@ -139,9 +142,9 @@ def outline_statement(
         for one in document.ranges
         if isinstance(one, cst.SimpleStatementLine | cst.If) and kind.accepts(site, one)
     ]
-    stays = isinstance(statement, cst.SimpleStatementLine) and kind.stays_in_eager(site, statement)
-    silent = (one for one in lines if kind.stays_in_eager(site, one))
-    shared = find_lines_alike(site, statement, silent) if stays else []
+    stays, simple = kind.stays_in_eager(site, statement), cst.SimpleStatementLine
+    kept = (one for one in lines if isinstance(one, simple) and kind.stays_in_eager(site, one))
+    shared = find_lines_alike(site, statement, kept) if stays else []
     outside = {*shared[1:], *chain_of(document, statement)[:-1]}
     alike = {
         _widen_to_ifs(site, _end_of_chain(site, one, kind.accepts), kind.accepts)
@@ -166,12 +169,12 @@ def outline_statement(
     code = f"{name}({', '.join(arguments)})"
     call = cst.parse_statement(code, config=document.module.config_for_parsing)
     assert isinstance(call, cst.SimpleStatementLine)
-    if stays and isinstance(statement, cst.SimpleStatementLine):
-        new: Statement = choose_when_compiling(document, call, statement)
-    else:
-        new = call.with_changes(leading_lines=moved[0].leading_lines)
+    new: Statement = call
     if decided and isinstance(statement, cst.If):
         new, body[-1] = _split_condition(body[-1], call, len(decided))
+    if stays and isinstance(statement, cst.SimpleStatementLine | cst.If):
+        new = choose_when_compiling(document, new, statement)
+    else:
         new = new.with_changes(leading_lines=moved[0].leading_lines)
     return Rewrite(
         _insert_definitions(document, moved, new, [] if known else define(name)),
@@ -318,11 +321,17 @@ def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None
     return chain_of(document, around)[0] if isinstance(around, cst.If) else None
 
 
-def _is_kept_in_eager(document: Document, statement: Statement) -> bool:
-    """Whether a statement follows `if torch.compiler.is_compiling(): … else:`."""
-    block = document.parent(statement)
-    other = document.parent(block) if isinstance(block, cst.IndentedBlock) else None
-    return isinstance(other, cst.Else) and m.matches(document.parent(other), m.If(IS_COMPILING))
+def _is_kept_in_eager(document: Document, node: cst.CSTNode) -> bool:
+    """Whether a node is, or is in, the `else:` or `elif` of `if torch.compiler.is_compiling():`."""
+    around = document.parents.get(node)
+    for kind in (cst.IndentedBlock, cst.Else):
+        if isinstance(around, kind):
+            node, around = around, document.parents.get(around)
+    return (
+        isinstance(around, cst.If)
+        and around.orelse is node
+        and m.matches(around.test, IS_COMPILING)
+    )
 
 
 def _needs_tensor_values(site: Site, statement: cst.If) -> bool:

@@ -125,7 +125,7 @@ class Model(torch.nn.Module):
 
 
 @pytest.mark.compiles
-def test_eager_code_keeps_what_may_be_silent():
+def test_eager_code_keeps_what_names_its_place():
     outcome = rewritten(HEAD + SECTIONS, X)
     assert set(outcome.rules) == {"FG112"}, outcome.refusals
     assert set(outcome.applicability) == {Applicability.SAFE}
@@ -135,7 +135,9 @@ def test_eager_code_keeps_what_may_be_silent():
         "            if torch.compiler.is_compiling():\n"
         "                NAME(i, x.detach())\n            else:\n"
         '                logger.info("layer %d: %s", i, tuple(x.shape))\n',
-        "        if self.debug:\n            NAME(x)\n        NAME(x)\n        return",
+        "        if self.debug:\n            if torch.compiler.is_compiling():\n"
+        "                NAME(x)\n            else:\n"
+        '                logger.warning("%s", x)\n        NAME(x)\n        return',
     ):
         assert kept in re.sub(r"\b_report_\w+(?=\(.*\)\n)", "NAME", outcome.source)
     outcome.check((X + 9,), exact=True)
@@ -149,6 +151,25 @@ def test_eager_code_keeps_what_may_be_silent():
 
 
 @pytest.mark.compiles
+def test_a_record_of_eager_code_names_the_function_that_logs():
+    body = (
+        '    if x.max() > 3:\n        logger.warning("large %d", int(x.max()))\n    return x * 2\n'
+    )
+    outcome = rewritten(f"{HEAD}def f(x):\n{body}", X)
+    assert "    elif x.max() > 3:\n        logger.warning(" in outcome.source
+    assert set(outcome.applicability) == {Applicability.SAFE}
+    named = []
+    handler = logging.Handler()
+    handler.emit = lambda record: named.append((record.funcName, record.getMessage()))
+    logging.getLogger("rewritten").addHandler(handler)
+    edited = imported(outcome.source).f
+    edited(X)
+    torch.compile(edited, backend="eager", fullgraph=True)(X)
+    logging.getLogger("rewritten").removeHandler(handler)
+    assert named == [("f", "large 5"), ("_report_x", "large 5")]
+
+
+@pytest.mark.compiles
 def test_lines_that_differ_in_their_text_share_one_operator():
     body = (
         '    if x.dim() == 2:\n        logger.warning("a %s", n)\n'
@@ -156,10 +177,10 @@ def test_lines_that_differ_in_their_text_share_one_operator():
         '    logger.warning("d %s", n)\n    logger.error("b %s", n)\n    return x * 2\n'
     )
     outcome = rewritten(f"{HEAD}def f(x, n: int = 3):\n{body}", X)
-    shared = re.findall(r"(_report_\w+)\(\"[bd] %s\", n\)\n", outcome.source)
-    assert len(shared) == 2 and len(set(shared)) == 1, outcome.source
+    shared = re.findall(r"(_report_\w+)\(\"[abd] %s\", n\)\n", outcome.source)
+    assert len(shared) == 3 and len(set(shared)) == 1, outcome.source
     operators = re.findall(r"custom_op.*\ndef (\w+)", outcome.source)
-    assert len(set(operators)) == len(operators) == 4
+    assert len(set(operators)) == len(operators) == 3
     outcome.check((X + 9,), exact=True)
     expected = written(imported(outcome.original).f)
     assert expected == written(imported(outcome.source).f)
