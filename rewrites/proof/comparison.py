@@ -59,11 +59,13 @@ class ProofInput:
     """Whether the calls run again, on inputs of twice the batch size."""
     found: bytes = b""
     """Inputs, and parameters, that a search found to reach a branch (`reach.pack`)."""
+    wider: bool = False
+    """Whether it is the call of this number of `wider_calls`, and no input variant."""
 
     @property
     def is_given(self) -> bool:
         """Whether this is the user's own input and state."""
-        changed = self.number or self.perturbed or self.again or self.found
+        changed = self.number or self.perturbed or self.again or self.found or self.wider
         return not changed and self.buffers is None
 
     def __str__(self) -> str:
@@ -74,6 +76,8 @@ class ProofInput:
         which = f"derived inputs, number {self.number}" if self.number else given
         if self.found:
             which = "inputs found by a search"
+        if self.wider:
+            which = "inputs of another kind"
         return f"{which}, with a backward" if self.backward else which
 
 

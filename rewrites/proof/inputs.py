@@ -165,6 +165,14 @@ def resize_calls(calls: Calls, least: int = 1) -> Iterator[Calls]:
         yield _resize_tensors(first, tensors, group, size)
 
 
+def empty_calls(calls: Calls) -> Iterator[Calls]:
+    """Yield a copy of the first call in which the batch has size 0."""
+    tensors = [leaf for leaf in tensors_of(calls[:1]) if leaf.numel() and leaf.dim()]
+    places = [(n, 0) for n, one in enumerate(tensors) if one.shape[0] == tensors[0].shape[0]]
+    if places:
+        yield _resize_tensors(calls[:1], tensors, places, 0)
+
+
 def _resize_tensors(
     calls: Calls, tensors: Sequence[torch.Tensor], places: Sequence[tuple[int, int]], size: int
 ) -> Calls:

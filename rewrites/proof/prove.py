@@ -28,6 +28,7 @@ from fullgraph.rewrites.proof.live_state import override_program
 from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofState, Seen
 from fullgraph.rewrites.proof.recorded_runs import CHOSEN, Explorer, run_inputs, run_proof_job
 from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo, Side
+from fullgraph.rewrites.proof.wider import LIKE_GIVEN, wider_calls
 
 COMPILED = 3
 """Maximum number of these inputs on which compiled code runs, too."""
@@ -94,17 +95,11 @@ def prove(
     if dropped := _find_unseen(tests, branches, both):
         return _failed_proof("branches", dropped)
     eager_texts = as_compiled or texts
+    run_eager = partial(_run_eager, subject, memo, special, left)
     with override_program(subject.target, eager_texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
-        new = memo.run_eager(
-            eager_texts,
-            cases,
-            special,
-            lambda new: run_proof_job(
-                subject, left(), partial(run_inputs, subject, new, special, None)
-            ),
-        )
+        new = run_eager(eager_texts, cases)
         if new.value is None:
             return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
@@ -120,6 +115,8 @@ def prove(
     if names and all(check.ok for check in checks):
         with override_program(subject.target, eager_texts):
             checks.append(_check_fake_kernels(subject, left(), names, cases, special))
+    if all(check.ok for check in checks):
+        checks.append(_check_wider(subject, (base, eager_texts), run_eager, ran, compare))
     few = sorted((one for one in cases if not one.backward), key=lambda one: not one.found)
     few = [cases[0], *(one for one in few if one != cases[0])][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
@@ -169,6 +166,53 @@ def _find_unseen(
     """Return which sides of the conditions `both` no input took; "" if all were taken."""
     pairs = zip(tests, branches, strict=True)
     return "; ".join(str(one) for test, one in pairs if test in both and not one.are_known)
+
+
+def _run_eager(
+    subject: Program,
+    memo: RunMemo,
+    special: bool,
+    seconds_left: Callable[[], float],
+    texts: Mapping[str, str],
+    cases: Sequence[ProofInput],
+) -> JobOutcome[RecordedRun]:
+    """Run the program with `texts` in eager on those of `cases` that `memo` does not hold."""
+
+    def run(new: Sequence[ProofInput]) -> JobOutcome[RecordedRun]:
+        job = partial(run_inputs, subject, new, special, None)
+        return run_proof_job(subject, seconds_left(), job)
+
+    with override_program(subject.target, texts):
+        return memo.run_eager(texts, cases, special, run)
+
+
+def _check_wider(
+    subject: Program,
+    versions: tuple[Mapping[str, str], Mapping[str, str]],
+    run_eager: Callable[[Mapping[str, str], Sequence[ProofInput]], JobOutcome[RecordedRun]],
+    ran: tuple[Mapping[ProofInput, Behaviour], Mapping[ProofInput, Behaviour]],
+    compare: Callable[..., list[Check]],
+) -> Check:
+    """Return what must be assumed of inputs: those of other kinds on which the edit differs.
+
+    `versions` are the texts of the original and those of the new code, and `ran` what both did on
+    inputs of the given kind. What the original does not accept is not compared.
+    """
+    title, wider = "other kinds of inputs", wider_calls(subject)
+    cases = [ProofInput(number, False, wider=True) for number, _ in enumerate(wider)]
+    old = run_eager(versions[0], cases).value
+    accepted = [] if old is None else [c for c in cases if old.behaviours[c].raised is None]
+    new = run_eager(versions[1], accepted).value
+    if old is None or new is None:
+        return Check(title, True, assumes=(LIKE_GIVEN,))
+
+    def holds(some: Collection[ProofInput]) -> bool:
+        more = ({case: run.behaviours[case] for case in some} for run in (old, new))
+        checks = compare(*({**known, **wide} for known, wide in zip(ran, more, strict=True)))
+        return all(check.ok for check in checks)
+
+    differing = [] if holds(accepted) else [case for case in accepted if not holds([case])]
+    return Check(title, True, assumes=tuple(wider[case.number].assumes for case in differing))
 
 
 def verify_inductor(

@@ -37,6 +37,7 @@ from fullgraph.rewrites.proof.inputs import (
 )
 from fullgraph.rewrites.proof.reach import reach, unpack
 from fullgraph.rewrites.proof.run_memo import RecordedRun, Side
+from fullgraph.rewrites.proof.wider import wider_calls
 
 T = TypeVar("T")
 CHOSEN = 16
@@ -208,8 +209,11 @@ def record_case(
 ) -> Behaviour:
     """Record a run on the input variant `case`, compiled for `backend` or, if None, in eager."""
     first, calls = subject.calls[: subject.eager_calls], subject.calls[subject.eager_calls :]
-    variants = input_variants(calls, special=special)
-    calls = (*copy_calls(first), *next(islice(variants, case.number, None)))
+    if case.wider:
+        new = copy_calls(wider_calls(subject)[case.number].calls)
+    else:
+        new = next(islice(input_variants(calls, special=special), case.number, None))
+    calls = (*copy_calls(first), *new)
     if case.found:
         unpack(subject, calls[len(first) :], case.found)
     if case.perturbed:

@@ -1,6 +1,7 @@
 """Pairs of a function and a rewrite of it that is wrong in one way, to see that the proof minds."""
 
 from fullgraph.rewrites.proof import FINITE_ORIGINAL, NEW_GRADIENT, NO_GRADIENT
+from fullgraph.rewrites.proof.wider import NOT_EMPTY, SAME_SIZES
 
 HEAD = """\
 import logging
@@ -174,13 +175,13 @@ GRANTED = {
     "only one side has a gradient": (
         "    if x.sum() > 0:\n        return x * 2\n    return torch.ones(4)",
         "    return torch.where(x.sum() > 0, x * 2, torch.ones(4))",
-        (NEW_GRADIENT, NO_GRADIENT),
+        (NEW_GRADIENT, NO_GRADIENT, SAME_SIZES, NOT_EMPTY),
     ),
     "state that only one side gives a gradient": (
         "    if x.sum() > 0:\n        state['total'] = x * 2\n    else:\n"
         "        state['total'] = torch.ones(4)\n    return x + 1",
         "    state['total'] = torch.where(x.sum() > 0, x * 2, torch.ones(4))\n    return x + 1",
-        (NEW_GRADIENT,),
+        (NEW_GRADIENT, SAME_SIZES, NOT_EMPTY),
     ),
     "another value where the original is not finite": (
         "    return (x + 2).log().sum()",
@@ -190,7 +191,7 @@ GRANTED = {
     "a global that one side alone uses": (
         "    if x.sum() > 0:\n        return x * weight\n    return x * 3",
         "    return torch.cond(x.sum() > 0, lambda: x * weight, lambda: x * 3)",
-        (),
+        (NOT_EMPTY,),
     ),
 }
 """The body of `f(x)`, the body it was rewritten to, and what must be granted for it to be right."""

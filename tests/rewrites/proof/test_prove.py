@@ -6,6 +6,7 @@ import torch
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import parse_program
 from fullgraph.rewrites.proof import NO_BACKWARD, ProofState, Seen, prove
+from fullgraph.rewrites.proof.wider import NOT_EMPTY
 from tests.text import block
 
 from ..harness import imported
@@ -53,10 +54,60 @@ def test_a_backward_that_draws_again_is_granted_where_nothing_learns():
     after = "    return torch.cond(x.sum() > 0, lambda: x * 2 + torch.rand(4), lambda: x * 3)"
     found = proof(before, after, (X.clone(),))
     assert found.state is ProofState.PROVED, found
-    assert found.assumes == (NO_BACKWARD,)
+    assert found.assumes == (NO_BACKWARD, NOT_EMPTY)
     found = proof(before, after, (X.clone().requires_grad_(),))
     assert found.state is ProofState.FAILED
     assert "random numbers" in found.reason
+
+
+KINDS = {
+    "a number": (
+        "def f(x, n=2):\n    return x * n",
+        "def f(x, n=2):\n    return x * n if isinstance(n, (int, float)) else x",
+        {"`n` is a Python number in each call"},
+    ),
+    "a number that a type names": (
+        "def f(x, n: int = 2):\n    return x * n",
+        "def f(x, n: int = 2):\n    return x * n if isinstance(n, (int, float)) else x",
+        set(),
+    ),
+    "rounds": (
+        "def f(x, n=2):\n    for i in range(n):\n        y = x + i\n    return y if n else x",
+        "def f(x, n=2):\n    for i in range(n):\n        y = x + i\n    return y",
+        {"`n` is never 0"},
+    ),
+    "a flag": (
+        "def f(x, old=False):\n    return -x if old else x",
+        "def f(x, old=False):\n    return x.clone() if old else x",
+        {"`old` is False in each call"},
+    ),
+    "a dtype": (
+        "def f(x):\n    return x * 2",
+        "def f(x):\n    return x.float() * 2",
+        {"the inputs keep their dtypes"},
+    ),
+    "memory": (
+        "def f(x):\n    return x * x.stride(0)",
+        "def f(x):\n    return x * x.shape[1]",
+        {"the inputs keep their memory layout"},
+    ),
+    "two inputs": (
+        "def f(x, y):\n    y = y.clone()\n    x.add_(1)\n    return x * y",
+        "def f(x, y):\n    x.add_(1)\n    return x * y",
+        {"no two arguments share memory"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_other_kinds_of_inputs_would_show_is_assumed_away(kind):
+    before, after, assumes = KINDS[kind]
+    module = imported(f"{HEAD}\n\n{before}\n")
+    x = torch.rand(3, 4)
+    subject = parse_program(module.f, (x, x.clone()) if ", y" in before else x)
+    found = prove(subject, {module.__file__: f"{HEAD}\n\n{after}\n"}, seconds=30)
+    assert found.state is ProofState.PROVED, found
+    assert {*found.assumes} == assumes
 
 
 def test_an_exception_of_the_new_code_is_told():

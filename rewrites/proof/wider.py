@@ -1,0 +1,138 @@
+"""Calls that differ from the given ones in more than values: sizes, kinds, layouts, aliases.
+
+A rule sees one kind of input. An edit that behaves as the original on other kinds needs no
+assumption; one that does not holds only for inputs like the given ones, and says so.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from fullgraph.compiler.private import tree_map
+from fullgraph.compiler.program import CallArguments, Program
+from fullgraph.rewrites.proof.inputs import Calls, Change, empty_calls, resize_calls, tensors_of
+
+SIZES, PAIRS, NUMBERS = 4, 2, 2
+"""How many other sizes, pairs of equal arguments, and arguments that are numbers are tried."""
+SAME_SIZES, NOT_EMPTY = "the inputs keep their sizes", "no input is empty"
+LIKE_GIVEN = "the inputs are of the kinds and sizes of the given ones"
+"""What is assumed where the runs on wider calls do not end."""
+
+
+@dataclass(frozen=True)
+class WiderCalls:
+    """Calls of another kind than the given ones."""
+
+    calls: Calls
+    assumes: str
+    """The clause that rules them out: "`n` is never 0"."""
+
+
+def wider_calls(program: Program) -> list[WiderCalls]:
+    """Return calls that differ from the program's first one in kind, in a deterministic order."""
+    first = program.calls[program.eager_calls :][:1]
+    if not first:
+        return []
+    return [
+        *(WiderCalls(calls, SAME_SIZES) for calls in itertools.islice(resize_calls(first), SIZES)),
+        *(WiderCalls(calls, NOT_EMPTY) for calls in empty_calls(first)),
+        *_with_other_layouts(first),
+        *_with_aliases(first),
+        *_with_other_numbers(program, first[0]),
+    ]
+
+
+def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
+    """Yield calls with tensors of double precision, and with transposed memory."""
+    tensors = tensors_of(calls)
+    if any(one.dtype is torch.float32 for one in tensors):
+
+        def widen(leaf: torch.Tensor) -> torch.Tensor:
+            new = leaf.detach().double() if leaf.dtype is torch.float32 else leaf.detach()
+            return new.requires_grad_(leaf.requires_grad)
+
+        yield WiderCalls(_map_tensors(calls, widen), "the inputs keep their dtypes")
+    if any(one.dim() > 1 for one in tensors):
+
+        def transpose(leaf: torch.Tensor) -> torch.Tensor:
+            if leaf.dim() < 2:
+                return leaf
+            moved = leaf.detach().transpose(0, -1).clone(memory_format=torch.contiguous_format)
+            return moved.transpose(0, -1).requires_grad_(leaf.requires_grad)
+
+        yield WiderCalls(_map_tensors(calls, transpose), "the inputs keep their memory layout")
+
+
+def _with_aliases(calls: Calls) -> Iterator[WiderCalls]:
+    """Yield calls in which two arguments are the same tensor, or one is a view of the other."""
+    pairs = [
+        (one, other)
+        for one, other in itertools.combinations(tensors_of(calls), 2)
+        if (one.shape, one.dtype) == (other.shape, other.dtype) and one is not other
+    ]
+    for one, other in pairs[:PAIRS]:
+        for is_view in (False, True):
+            shared = one.detach().clone()
+            second = shared.view_as(shared) if is_view else shared
+            new = {id(one): shared, id(other): second}
+            mapped = _map_tensors(calls, lambda leaf: new.get(id(leaf), leaf))  # noqa: B023
+            yield WiderCalls(mapped, "no two arguments share memory")
+
+
+def _with_other_numbers(program: Program, call: CallArguments) -> Iterator[WiderCalls]:
+    """Yield calls with another number or bool for an argument, also for one left at its default."""
+    function = program.module.forward if program.module is not None else program.target
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(*call.args, **call.kwargs)
+    except (TypeError, ValueError):
+        return
+    bound.apply_defaults()
+    plain = [
+        (parameter, bound.arguments[name])
+        for name, parameter in signature.parameters.items()
+        if type(bound.arguments[name]) in (bool, int, float)
+    ]
+    for parameter, value in plain[:NUMBERS]:
+        for new, assumes in _other_numbers(parameter, value):
+            bound.arguments[parameter.name] = new
+            yield WiderCalls((CallArguments(bound.args, dict(bound.kwargs)),), assumes)
+        bound.arguments[parameter.name] = value
+
+
+def _other_numbers(
+    parameter: inspect.Parameter, value: bool | int | float
+) -> Iterator[tuple[object, str]]:
+    """Yield other values for an argument, each with the clause that rules it out.
+
+    They are of other types only if the parameter has no annotation that excludes these.
+    """
+    name, told = parameter.name, str(parameter.annotation)
+    is_free = parameter.annotation is parameter.empty
+    same = f"`{name}` is {value!r} in each call"
+    if isinstance(value, bool):
+        yield not value, same
+        return
+    for other in (0, 1, value + 3) if isinstance(value, int) else (0.0, -value, value * 10):
+        if other != value:
+            yield other, same if other == value + 3 else f"`{name}` is never {other!r}"
+    if isinstance(value, int) and (is_free or "float" in told):
+        yield value + 0.5, f"`{name}` is an int in each call"
+    if is_free:
+        yield torch.tensor(value), f"`{name}` is a Python number in each call"
+        yield (value, value + 1), f"`{name}` is a Python number in each call"
+
+
+def _map_tensors(calls: Calls, change: Change) -> Calls:
+    def map_leaf(leaf: object) -> object:
+        is_dense = isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided
+        return change(leaf) if is_dense and isinstance(leaf, torch.Tensor) else leaf
+
+    return tuple(
+        CallArguments(tree_map(map_leaf, c.args), tree_map(map_leaf, dict(c.kwargs))) for c in calls
+    )
