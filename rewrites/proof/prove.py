@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from fullgraph.rewrites.proof.live_state import override_program
 from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofState, Seen
 from fullgraph.rewrites.proof.recorded_runs import CHOSEN, Explorer, run_inputs, run_proof_job
 from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo, Side
-from fullgraph.rewrites.proof.wider import LIKE_GIVEN, wider_calls
+from fullgraph.rewrites.proof.wider import LIKE_GIVEN, REFUSED, wider_calls
 
 COMPILED = 3
 """Maximum number of these inputs on which compiled code runs, too."""
@@ -196,15 +197,19 @@ def _check_wider(
     """Return what must be assumed of inputs: those of other kinds on which the edit differs.
 
     `versions` are the texts of the original and those of the new code, and `ran` what both did on
-    inputs of the given kind. What the original does not accept is not compared.
+    inputs of the given kind. What an operator of the original refuses, one of the edit must, too.
     """
     title, wider = "other kinds of inputs", wider_calls(subject)
     cases = [ProofInput(number, False, wider=True) for number, _ in enumerate(wider)]
     old = run_eager(versions[0], cases).value
-    accepted = [] if old is None else [c for c in cases if old.behaviours[c].raised is None]
-    new = run_eager(versions[1], accepted).value
+    new = run_eager(versions[1], cases).value
     if old is None or new is None:
         return Check(title, True, assumes=(LIKE_GIVEN,))
+    refused = [case for case in cases if old.behaviours[case].crashed]
+    accepted = [case for case in cases if case not in refused]
+    is_lax = any(
+        _error_type(old.behaviours[case]) != _error_type(new.behaviours[case]) for case in refused
+    )
 
     def holds(some: Collection[ProofInput]) -> bool:
         more = ({case: run.behaviours[case] for case in some} for run in (old, new))
@@ -212,7 +217,14 @@ def _check_wider(
         return all(check.ok for check in checks)
 
     differing = [] if holds(accepted) else [case for case in accepted if not holds([case])]
-    return Check(title, True, assumes=tuple(wider[case.number].assumes for case in differing))
+    assumes = [wider[case.number].assumes for case in differing] + [REFUSED] * is_lax
+    return Check(title, True, assumes=tuple(assumes))
+
+
+def _error_type(behaviour: Behaviour) -> str:
+    """Return the builtin class of what a run raised, "" for none; torch's are RuntimeErrors."""
+    name = (behaviour.raised or "").partition(":")[0]
+    return name if hasattr(builtins, name) or not name else "RuntimeError"
 
 
 def verify_inductor(

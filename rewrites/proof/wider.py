@@ -10,6 +10,7 @@ import inspect
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -20,6 +21,8 @@ from fullgraph.rewrites.proof.inputs import Calls, Change, empty_calls, resize_c
 SIZES, PAIRS, NUMBERS = 4, 2, 2
 """How many other sizes, pairs of equal arguments, and arguments that are numbers are tried."""
 SAME_SIZES, NOT_EMPTY = "the inputs keep their sizes", "no input is empty"
+SAME_DTYPES = "the inputs keep their dtypes"
+REFUSED = "it gets no input that the original refuses with an error"
 LIKE_GIVEN = "the inputs are of the kinds and sizes of the given ones"
 """What is assumed where the runs on wider calls do not end."""
 
@@ -48,24 +51,32 @@ def wider_calls(program: Program) -> list[WiderCalls]:
 
 
 def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
-    """Yield calls with tensors of double precision, and with transposed memory."""
+    """Yield calls with tensors of other dtypes, and with transposed memory."""
     tensors = tensors_of(calls)
-    if any(one.dtype is torch.float32 for one in tensors):
-
-        def widen(leaf: torch.Tensor) -> torch.Tensor:
-            new = leaf.detach().double() if leaf.dtype is torch.float32 else leaf.detach()
-            return new.requires_grad_(leaf.requires_grad)
-
-        yield WiderCalls(_map_tensors(calls, widen), "the inputs keep their dtypes")
+    for old, new in _OTHER_DTYPES:
+        if any(one.dtype is old for one in tensors):
+            yield WiderCalls(_map_tensors(calls, partial(_convert, old, new)), SAME_DTYPES)
     if any(one.dim() > 1 for one in tensors):
+        yield WiderCalls(_map_tensors(calls, _transpose_memory), "the inputs keep their layout")
 
-        def transpose(leaf: torch.Tensor) -> torch.Tensor:
-            if leaf.dim() < 2:
-                return leaf
-            moved = leaf.detach().transpose(0, -1).clone(memory_format=torch.contiguous_format)
-            return moved.transpose(0, -1).requires_grad_(leaf.requires_grad)
 
-        yield WiderCalls(_map_tensors(calls, transpose), "the inputs keep their memory layout")
+_OTHER_DTYPES = (
+    (torch.float32, torch.float64),
+    (torch.float64, torch.float32),
+    (torch.bool, torch.int64),
+)
+
+
+def _convert(old: torch.dtype, new: torch.dtype, leaf: torch.Tensor) -> torch.Tensor:
+    converted = leaf.detach().to(new) if leaf.dtype is old else leaf.detach()
+    return converted.requires_grad_(leaf.requires_grad and converted.is_floating_point())
+
+
+def _transpose_memory(leaf: torch.Tensor) -> torch.Tensor:
+    if leaf.dim() < 2:
+        return leaf
+    moved = leaf.detach().transpose(0, -1).clone(memory_format=torch.contiguous_format)
+    return moved.transpose(0, -1).requires_grad_(leaf.requires_grad)
 
 
 def _with_aliases(calls: Calls) -> Iterator[WiderCalls]:
@@ -85,7 +96,7 @@ def _with_aliases(calls: Calls) -> Iterator[WiderCalls]:
 
 
 def _with_other_numbers(program: Program, call: CallArguments) -> Iterator[WiderCalls]:
-    """Yield calls with another number or bool for an argument, also for one left at its default."""
+    """Yield calls with another number, bool or container for an argument, given or by default."""
     function = program.module.forward if program.module is not None else program.target
     try:
         signature = inspect.signature(function)
@@ -93,16 +104,33 @@ def _with_other_numbers(program: Program, call: CallArguments) -> Iterator[Wider
     except (TypeError, ValueError):
         return
     bound.apply_defaults()
-    plain = [
-        (parameter, bound.arguments[name])
-        for name, parameter in signature.parameters.items()
-        if type(bound.arguments[name]) in (bool, int, float)
-    ]
-    for parameter, value in plain[:NUMBERS]:
-        for new, assumes in _other_numbers(parameter, value):
+    packed = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    parameters = [one for one in signature.parameters.values() if one.kind not in packed]
+    given = [(one, bound.arguments[one.name]) for one in parameters]
+    plain = [pair for pair in given if type(pair[1]) in (bool, int, float)]
+    several = [pair for pair in given if type(pair[1]) in (list, tuple) and pair[1]]
+    found = [(one, value, _other_numbers(one, value)) for one, value in plain[:NUMBERS]]
+    found += [(one, value, _other_items(one.name, value)) for one, value in several[:NUMBERS]]
+    for parameter, value, others in found:
+        for new, assumes in others:
             bound.arguments[parameter.name] = new
             yield WiderCalls((CallArguments(bound.args, dict(bound.kwargs)),), assumes)
         bound.arguments[parameter.name] = value
+
+
+def _other_items(
+    name: str, value: list[object] | tuple[object, ...]
+) -> Iterator[tuple[object, str]]:
+    """Yield other contents for an argument, each with the clause that rules them out."""
+    kind = type(value)
+    for items in ([], [*value][:-1], [*value, value[-1]]):
+        yield kind(items), f"`{name}` keeps its length"
+    numbers = [one for one in value if type(one) is int]
+    if len(numbers) == len(value):
+        yield kind(one + 0.5 for one in numbers), f"`{name}` holds ints in each call"
+        yield kind(map(torch.tensor, value)), f"`{name}` holds Python numbers in each call"
+    if isinstance(last := value[-1], torch.Tensor):
+        yield kind([*value[:-1], last[None]]), f"the tensors of `{name}` keep their dimensions"
 
 
 def _other_numbers(
@@ -118,7 +146,7 @@ def _other_numbers(
     if isinstance(value, bool):
         yield not value, same
         return
-    for other in (0, 1, value + 3) if isinstance(value, int) else (0.0, -value, value * 10):
+    for other in (0, 1, -1, value + 3) if isinstance(value, int) else (0.0, -value, value * 10):
         if other != value:
             yield other, same if other == value + 3 else f"`{name}` is never {other!r}"
     if isinstance(value, int) and (is_free or "float" in told):

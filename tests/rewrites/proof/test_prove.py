@@ -6,7 +6,7 @@ import torch
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import parse_program
 from fullgraph.rewrites.proof import NO_BACKWARD, ProofState, Seen, prove
-from fullgraph.rewrites.proof.wider import NOT_EMPTY
+from fullgraph.rewrites.proof.wider import NOT_EMPTY, REFUSED
 from tests.text import block
 
 from ..harness import imported
@@ -64,7 +64,7 @@ KINDS = {
     "a number": (
         "def f(x, n=2):\n    return x * n",
         "def f(x, n=2):\n    return x * n if isinstance(n, (int, float)) else x",
-        {"`n` is a Python number in each call"},
+        {"`n` is a Python number in each call", REFUSED},
     ),
     "a number that a type names": (
         "def f(x, n: int = 2):\n    return x * n",
@@ -89,7 +89,7 @@ KINDS = {
     "memory": (
         "def f(x):\n    return x * x.stride(0)",
         "def f(x):\n    return x * x.shape[1]",
-        {"the inputs keep their memory layout"},
+        {"the inputs keep their layout"},
     ),
     "two inputs": (
         "def f(x, y):\n    y = y.clone()\n    x.add_(1)\n    return x * y",
