@@ -57,7 +57,11 @@ from fullgraph.rewrites.analysis.purity import (
 )
 from fullgraph.rewrites.analysis.site import Knowledge, NotApplicable, Site
 from fullgraph.rewrites.analysis.state_uses import StateUses, find_state_uses
-from fullgraph.rewrites.analysis.surroundings import frame_lookup, written_variable
+from fullgraph.rewrites.analysis.surroundings import (
+    difference_in_operator,
+    frame_lookup,
+    written_variable,
+)
 from fullgraph.rewrites.analysis.torch_names import (
     DYNAMIC_SHAPE,
     ELEMENTWISE,
@@ -97,6 +101,7 @@ __all__ = [
     "chain_root",
     "class_of",
     "constructor_call",
+    "difference_in_operator",
     "draws_random_numbers",
     "ends_program",
     "find_definitions",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import libcst as cst
@@ -26,6 +26,18 @@ _FRAMES = frozenset(
         "traceback.walk_stack",
     }
 )
+_MODES = frozenset(
+    {
+        "torch.is_grad_enabled",
+        "torch.is_inference_mode_enabled",
+        "torch.is_autocast_enabled",
+        "torch.get_autocast_dtype",
+        "torch.get_autocast_gpu_dtype",
+        "torch.get_autocast_cpu_dtype",
+        "torch.is_autocast_cpu_enabled",
+    }
+)
+"""Calls that ask for a mode, which is another inside an operator."""
 _OF_CALLER = m.Call(
     args=[m.ZeroOrMore(), m.Arg(~m.Integer("1"), keyword=m.Name("stacklevel")), m.ZeroOrMore()]
 ) | m.Call(func=m.Attribute(attr=m.Name("findCaller")))
@@ -47,6 +59,17 @@ def frame_lookup(document: Document, nodes: Iterable[cst.CSTNode]) -> str:
             document.qualified_name(node.func) in _FRAMES or m.matches(node, _OF_CALLER)
         ):
             return document.code(node)
+    return ""
+
+
+def difference_in_operator(document: Document, nodes: Sequence[cst.CSTNode]) -> str:
+    """Return why code does otherwise inside an operator, as a clause; "" if it asks for nothing
+    that is another there."""
+    if lookup := frame_lookup(document, nodes):
+        return f"`{lookup}` looks at the frames around it, and an operator adds some"
+    for node in _reached(document, nodes):
+        if isinstance(node, cst.Call) and document.qualified_name(node.func) in _MODES:
+            return f"`{document.code(node)}` is another inside an operator, below autograd"
     return ""
 
 

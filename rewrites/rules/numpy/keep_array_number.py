@@ -95,9 +95,14 @@ def _keep_number(
 
 
 def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `torch.as_tensor(array)`, and add the import of torch to `uses`."""
+    """Return `torch.as_tensor(array)`, and add the import of torch to `uses`.
+
+    In traced code an element of an array shares memory with it: it is cloned.
+    """
     uses.imports.append("torch")
-    return build_expression("torch.as_tensor({array})", array=array)
+    owns_memory = isinstance(array, cst.Call | cst.BinaryOperation | cst.UnaryOperation)
+    form = "torch.as_tensor({array})" if owns_memory else "torch.as_tensor({array}).clone()"
+    return build_expression(form, array=array)
 
 
 def _tensor_expression(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -13,7 +13,7 @@ from fullgraph.rewrites.analysis import (
     DYNAMIC_SHAPE,
     NotApplicable,
     Site,
-    frame_lookup,
+    difference_in_operator,
     names_bound,
     torch_name,
     walk,
@@ -272,9 +272,9 @@ def _join_results(texts: Sequence[str]) -> str:
 
 
 def check_effects(document: Document, helper: OperatorBody) -> None:
-    """Raise NotApplicable if `helper` changes arguments or globals, or looks at frames."""
-    if lookup := frame_lookup(document, [helper.body]):
-        raise NotApplicable(f"`{lookup}` looks at the frames around it, and an operator adds some")
+    """Raise NotApplicable if `helper` changes arguments or globals, or asks for what differs."""
+    if why := difference_in_operator(document, [helper.body]):
+        raise NotApplicable(why)
     if m.findall(helper.body, m.Global() | m.Nonlocal()):
         raise NotApplicable(f"`{helper.name}` changes variables outside of it")
     for changed, root in changes_in_place(helper.body):

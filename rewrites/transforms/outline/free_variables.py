@@ -10,7 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import Site, frame_lookup, walk
+from fullgraph.rewrites.analysis import Site, difference_in_operator, walk
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.outline.parameter_types import (
@@ -52,8 +52,8 @@ def find_operator_parameters(
     them.
     """
     document = site.document
-    if lookup := frame_lookup(document, statements):
-        return Refusal(f"`{lookup}` looks at the frames around it, and an operator adds some")
+    if why := difference_in_operator(document, statements):
+        return Refusal(why)
     *_, statement = statements
     outer = local_names(document, statement).difference(*map(names_bound_in, statements))
     skipped = {node for one in outside for node in walk(one)}

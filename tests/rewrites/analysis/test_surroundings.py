@@ -1,13 +1,20 @@
 import libcst as cst
 import pytest
 
-from fullgraph.rewrites.analysis import frame_lookup, walk, written_variable
+from fullgraph.rewrites.analysis import (
+    difference_in_operator,
+    frame_lookup,
+    walk,
+    written_variable,
+)
 from fullgraph.rewrites.source import parse_document
 
 SOURCE = """import inspect
 import sys
 import warnings
 from sys import _getframe
+
+import torch
 
 SCALE, SEEN, FIXED = 2.0, [], 1.0
 
@@ -53,6 +60,10 @@ def counted(x):
 
 def own(x, SCALE):
     return x * SCALE
+
+
+def mode(x):
+    return f"{torch.is_grad_enabled()} {x}"
 """
 
 
@@ -94,3 +105,9 @@ def test_a_global_that_a_function_writes_is_found(name, variable):
     found = asked(written_variable, name)
     assert (found and found[0]) == variable
     assert found is None or SOURCE.splitlines()[found[1] - 1].strip().startswith(variable)
+
+
+def test_what_an_operator_would_answer_otherwise_is_told():
+    assert "`torch.is_grad_enabled()` is another" in asked(difference_in_operator, "mode")
+    assert "looks at the frames" in asked(difference_in_operator, "aliased")
+    assert asked(difference_in_operator, "scaled") == ""
