@@ -185,17 +185,15 @@ def _backward(result: Any) -> str:
 
 
 def _raised(error: Exception, module: ModuleType, compiled: bool) -> tuple[str, ...]:
-    """Return what a caller can rely on of an exception: of an operator's error, its type.
+    """Return what a caller can rely on of an exception: of an operator's error, that it is one.
 
     A compiled program raises Dynamo's error in place of an operator's, and RuntimeError for an
-    `assert` on a tensor: that it raises is all that counts.
+    `assert` on a tensor: there, too, that it raises is all that counts.
     """
     last = traceback.extract_tb(error.__traceback__)[-1]
     states = (last.line or "").lstrip().startswith(("raise", "assert"))
-    if compiled:
+    if compiled or not states or "site-packages" in last.filename:
         return ("an exception",)
-    if not states or "site-packages" in last.filename:
-        return (type(error).__name__,)
     return type(error).__name__, _message(error, module)
 
 
