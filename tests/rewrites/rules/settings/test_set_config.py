@@ -31,10 +31,8 @@ def extension(x):
 def test_without_inductor_it_is_said_that_fullgraph_needs_no_edit():
     fixes = fix(selected, torch.rand(2, 3, 4), inductor=False, select=["FG901"])
     assert not fixes.suggestions
-    assert (
-        "No edit needed: torch.compile(model, fullgraph=True) is one graph (not run under Inductor)."
-        in " ".join(str(fixes).split())
-    )
+    said = " ".join(str(fixes).split())
+    assert "No edit needed: torch.compile(model, fullgraph=True) is one graph (not run" in said
 
 
 def test_a_setting_that_mends_the_cause_is_proved():
