@@ -22,13 +22,7 @@ def recurrent(x):
     return lstm(x)[0]
 
 
-def sized(x):
-    return torch.zeros(int(x.max()) + 1)
-
-
-@pytest.mark.parametrize(
-    ("function", "code"), [(timed, "FG711"), (recurrent, "FG901"), (sized, "FG901")]
-)
+@pytest.mark.parametrize(("function", "code"), [(timed, "FG711"), (recurrent, "FG901")])
 def test_an_idea_is_shown_and_nothing_is_edited(function, code):
     x = torch.tensor([[1.0, 2.0, 3.0, 0.0]])[None] if function is recurrent else torch.arange(4)
     fixes = fix(function, x, inductor=False)
