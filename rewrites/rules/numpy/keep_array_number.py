@@ -100,8 +100,8 @@ def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
     In traced code an element of an array shares memory with it: it is cloned.
     """
     uses.imports.append("torch")
-    owns_memory = isinstance(array, cst.Call | cst.BinaryOperation | cst.UnaryOperation)
-    form = "torch.as_tensor({array})" if owns_memory else "torch.as_tensor({array}).clone()"
+    clone = ".clone()" if isinstance(array, cst.Subscript) else ""
+    form = f"torch.as_tensor({{array}}){clone}"
     return build_expression(form, array=array)
 
 
