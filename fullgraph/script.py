@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -23,24 +24,24 @@ def run(
     args: Sequence[str],
     report: Callable[[Explanation], object],
     module: bool = False,
+    rank: str = "",
 ) -> int:
     """Run `script` as `python script args…` does, and pass its explanation to `report`.
 
-    With `module`, run it as `python -m script args…` does. Returns the exit code of the script: 1
-    for an uncaught exception (its traceback is printed), 130 for Ctrl-C, 143 for SIGTERM. `report`
-    is called in all these cases. Raises FullgraphError if the script does not exist.
+    With `module`, run it as `python -m script args…` does. The report names the `rank`, such as
+    "1 of 4". Returns the exit code of the script: 1 for an uncaught exception (its traceback is
+    printed), 130 for Ctrl-C, 143 for SIGTERM. `report` is called in all these cases. Raises
+    FullgraphError if the script does not exist.
     """
     folder = os.getcwd() if module else str(Path(script).resolve().parent)
-    before = sys.argv, sys.path[0], signal.getsignal(signal.SIGTERM)
-    sys.path[0] = folder
-    if not (find_spec(script.partition(".")[0]) if module else Path(script).is_file()):
-        sys.path[0] = before[1]
+    package = script.partition(".")[0]
+    if module and not (PathFinder.find_spec(package, [folder]) or find_spec(package)):
         raise FullgraphError(
             f"There is no module {script}: `python -m` does not find it from {folder}."
-            if module
-            else f"There is no file {script}: give the path of a Python script."
         )
-    name = f"{script if module else Path(script).name}{_rank_clause()}"
+    if not module and not Path(script).is_file():
+        raise FullgraphError(f"There is no file {script}: give the path of a Python script.")
+    name = f"{script if module else Path(script).name}{f' (rank {rank})' if rank else ''}"
     with announce("importing torch", quiet="torch" in sys.modules):
         from fullgraph.compiler.private import observe_compiled_calls
         from fullgraph.compiler.recording import record
@@ -53,7 +54,8 @@ def run(
             verdict_of,
         )
 
-    sys.argv = [script, *args]
+    before = sys.argv, sys.path[0], signal.getsignal(signal.SIGTERM)
+    sys.argv, sys.path[0] = [script, *args], folder
     signal.signal(signal.SIGTERM, _raise_exit)
     error = None
     with (
@@ -88,12 +90,6 @@ def run(
     notes = (*describe_compiled(seen, recording), *outside, *explanation.notes)
     report(replace(explanation, notes=notes))
     return code
-
-
-def _rank_clause() -> str:
-    """Return " (rank 1 of 4)" in a process that torchrun started beside others; else ""."""
-    rank, size = os.environ.get("RANK"), int(os.environ.get("WORLD_SIZE", 1))
-    return f" (rank {rank} of {size})" if rank and size > 1 else ""
 
 
 def _raise_exit(number: int, frame: FrameType | None) -> None:

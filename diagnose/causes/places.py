@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
+from itertools import takewhile
 
 from fullgraph.compiler.events import Break, Position
 from fullgraph.compiler.observe import context_managers_at
 from fullgraph.compiler.sources import FunctionNode, Owner, is_user_code, owner_of, read_source
+from fullgraph.diagnose.taxonomy.usage import handles
 
 
 def place_of(brk: Break) -> Position:
@@ -73,14 +74,8 @@ def is_handled(place: Position) -> bool:
     statement = None if file is None else file.statement_at(place.line)
     if file is None or statement is None:
         return False
-    inside: list[ast.AST] = [statement]
-    for node in file.ancestors(statement):
-        if isinstance(node, FunctionNode):
-            break
-        if isinstance(node, ast.Try) and node.handlers and inside[-1] in node.body:
-            return True
-        inside.append(node)
-    return False
+    above = takewhile(lambda one: not isinstance(one, FunctionNode), file.ancestors(statement))
+    return handles([statement, *above], statement)
 
 
 def lines_around(place: Position, around: int = 3) -> tuple[tuple[int, str], ...]:

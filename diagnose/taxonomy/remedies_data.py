@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.remedy import (
+    OUTSIDE,
     Remedy,
     calls_above,
     ends_endless_loop,
@@ -14,9 +16,8 @@ from fullgraph.diagnose.taxonomy.remedy import (
     is_numpy,
 )
 
-_OUTSIDE = Remedy(
-    "Do {it} outside the compiled function and pass the result in.", if_=lambda usage: usage.below
-)
+_OUTSIDE = replace(OUTSIDE, if_=lambda usage: usage.below)
+"""For code of torch or Python that broke below the user's: what changes the user's code is none."""
 _RESULT = "Compute both results and choose with `torch.where({condition}, …, …)`."
 
 REMEDIES: dict[C, tuple[Remedy, ...]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fullgraph.compiler.categories import Category as C
-from fullgraph.diagnose.taxonomy.remedy import Remedy
+from fullgraph.diagnose.taxonomy.remedy import OUTSIDE, Remedy
 from fullgraph.diagnose.taxonomy.usage import Usage
 
 
@@ -98,7 +98,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             "Ask before the value is used whether {it} can work, instead of handling its error.",
             if_=lambda usage: usage.is_handled,
         ),
-        Remedy("Do {it} outside the compiled function and pass the result in."),
+        OUTSIDE,
     ),
     C.GENERATOR: (
         Remedy(

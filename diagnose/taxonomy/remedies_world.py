@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fullgraph.compiler.categories import Category as C
-from fullgraph.diagnose.taxonomy.remedy import Remedy
+from fullgraph.diagnose.taxonomy.remedy import OUTSIDE, Remedy
 from fullgraph.diagnose.taxonomy.usage import Usage
 
 _FILES = r"\b(open|load|loads|read\w*|exists|is_file|is_dir|listdir|glob|stat)\("
@@ -135,7 +135,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             if_=lambda usage: _LOCK.search(f"{usage.statement} {usage.context}"),
             fix="Take the lock around",
         ),
-        Remedy("Do {it} outside the compiled function and pass the result in."),
+        OUTSIDE,
     ),
     C.CACHED: (
         Remedy(
@@ -168,7 +168,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             if_=_fits_operator,
             fix="Wrap it in a custom op",
         ),
-        Remedy("Do {it} outside the compiled function and pass the result in."),
+        OUTSIDE,
     ),
     C.SKIPPED: (
         Remedy(

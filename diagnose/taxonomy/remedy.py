@@ -39,6 +39,9 @@ class Remedy:
         return self.text.format(it=quote(usage.expression), **parts) if all(parts.values()) else ""
 
 
+OUTSIDE = Remedy("Do {it} outside the compiled function and pass the result in.")
+
+
 def find_remedy(remedies: Iterable[Remedy], usage: Usage) -> tuple[Remedy, str] | None:
     """Return the first remedy that applies to the code, and its sentence about this code.
 

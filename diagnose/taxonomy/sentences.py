@@ -14,13 +14,11 @@ from fullgraph.diagnose.taxonomy.known_functions import (
     callee_of,
     named_in_context,
 )
-from fullgraph.diagnose.taxonomy.usage import Usage
+from fullgraph.diagnose.taxonomy.usage import TENSOR, Usage
 
 WIDTH = 60
 """Maximum number of characters of an expression that a sentence quotes."""
 
-_TENSOR = re.compile(r"[a-z]+\d*\[")
-"""How the text of a tensor's value begins: "f32[3, 4]"."""
 _SENTENCES: dict[C, str] = {
     C.BRANCH: "{it} is a tensor{here}: the branch depends on data.",
     C.ASSERT: "{it} tests a tensor{here}: the assert depends on data.",
@@ -244,7 +242,7 @@ def _shown_part(expression: str) -> str:
 
 def _value_clause(value: str | None, category: C) -> str:
     """Return " (bool[], here True)" for a scalar tensor, " (here f32[3])" else; "" if unknown."""
-    if not value or (category is C.SCALAR and _TENSOR.match(value)):
+    if not value or (category is C.SCALAR and TENSOR.match(value)):
         return ""  # the tensor made with the number, not the number
     kind, _, number = value.partition("[] ")
     if number:

@@ -57,7 +57,7 @@ class Usage:
             exit=_exit_of(statement, inside) if node is not statement else "",
             loop=_loop_of(inside),
             is_iterated=isinstance(statement, ast.For) and statement.iter in around,
-            is_handled=statement in inside and _is_handled(statement, inside),
+            is_handled=statement in inside and handles(inside, statement),
         )
 
     @property
@@ -113,17 +113,17 @@ def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> str:
     them. All results are listed at `Usage.exit`.
     """
     if isinstance(statement, ast.Assert) and statement.test in around:
-        return "handled raise" if _is_handled(statement, around) else "raise"
+        return "handled raise" if handles(around, statement) else "raise"
     if not isinstance(statement, ast.If) or statement.test not in around:
         return ""
     ends = [branch[-1] for branch in (statement.body, statement.orelse) if branch]
     for kind, name in _EXITS:
         if any(isinstance(end, kind) for end in ends):
-            return f"handled {name}" if name == "raise" and _is_handled(statement, around) else name
+            return f"handled {name}" if name == "raise" and handles(around, statement) else name
     return ""
 
 
-def _is_handled(statement: ast.stmt, around: list[ast.AST]) -> bool:
+def handles(around: list[ast.AST], statement: ast.stmt) -> bool:
     """Return whether a `try` among the nodes `around` handles what `statement` raises."""
     return any(
         isinstance(one, ast.Try) and one.handlers and any(step in one.body for step in around)

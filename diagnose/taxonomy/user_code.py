@@ -72,6 +72,10 @@ def clone(node: ast.AST | None) -> str:
     return ""
 
 
+def _code(usage: Usage) -> str:
+    return quote(usage.expression).strip("`") if usage.expression else ""
+
+
 def _condition(usage: Usage) -> str:
     """Return `torch.logical_not(m)` for `not m`, `n != 0` for a number, and a mask as it is.
 
@@ -84,7 +88,7 @@ def _condition(usage: Usage) -> str:
             return ast.unparse(tensor)
         case ast.BoolOp() | ast.Compare(ops=[_, _, *_]) | ast.Compare(ops=[ast.In() | ast.NotIn()]):
             return ""
-    code = quote(usage.expression).strip("`") if usage.expression else ""
+    code = _code(usage)
     is_bool = not usage.is_tensor or (usage.value or "").startswith("bool")
     return code if is_bool or not code else f"{code} != 0"
 
@@ -179,7 +183,7 @@ def _numpy(usage: Usage) -> str:
 
 
 PARTS: dict[str, Callable[[Usage], str]] = {
-    "code": lambda usage: quote(usage.expression).strip("`") if usage.expression else "",
+    "code": _code,
     "condition": _condition,
     "callee": lambda usage: callee_of(usage.expression),
     "member": _membership,

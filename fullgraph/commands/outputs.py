@@ -127,11 +127,17 @@ def write(
             ) from None
 
 
-def named_by_rank(path: str | None) -> str | None:
-    """Return "report-rank1.html" for the path "report.html" in rank 1 of a torchrun of several."""
-    if path is None or int(os.environ.get("WORLD_SIZE", 1)) < 2:
+def torchrun_rank() -> str:
+    """Return "1 of 4" in a process that torchrun started beside others; else ""."""
+    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "1")
+    return f"{rank} of {size}" if rank and size != "1" else ""
+
+
+def named_by_rank(path: str | None, rank: str) -> str | None:
+    """Return "report-rank1.html" for the path "report.html" and the rank "1 of 4"."""
+    if path is None or not rank:
         return path
-    return str(Path(path).with_stem(f"{Path(path).stem}-rank{os.environ.get('RANK', '')}"))
+    return str(Path(path).with_stem(f"{Path(path).stem}-rank{rank.partition(' ')[0]}"))
 
 
 def saved_report(path: str | None) -> dict[str, object] | None:

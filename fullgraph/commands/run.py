@@ -12,6 +12,7 @@ from fullgraph.commands.outputs import (
     add_outputs,
     named_by_rank,
     saved_report,
+    torchrun_rank,
     write,
 )
 
@@ -41,7 +42,8 @@ def add(commands: Commands) -> None:
 
 def _run_run(args: argparse.Namespace) -> int:
     """Run `fullgraph run`."""
-    args.html = named_by_rank(args.html)
+    rank = torchrun_rank()
+    args.html = named_by_rank(args.html, rank)
     check_output(args.html)
     from fullgraph.script import run
 
@@ -55,4 +57,4 @@ def _run_run(args: argparse.Namespace) -> int:
         draw.update(explanation)
         write(explanation, args, saved, draw)
 
-    return run(args.script, args.args, report, module=args.module)
+    return run(args.script, args.args, report, module=args.module, rank=rank)

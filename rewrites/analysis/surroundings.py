@@ -63,8 +63,7 @@ def frame_lookup(document: Document, nodes: Iterable[cst.CSTNode]) -> str:
 
 
 def difference_in_operator(document: Document, nodes: Sequence[cst.CSTNode]) -> str:
-    """Return why code does otherwise inside an operator, as a clause; "" if it asks for nothing
-    that is another there."""
+    """Return why code does otherwise inside an operator, as a clause; "" if no reason is known."""
     if lookup := frame_lookup(document, nodes):
         return f"`{lookup}` looks at the frames around it, and an operator adds some"
     for node in _reached(document, nodes):

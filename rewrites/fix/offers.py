@@ -166,6 +166,16 @@ def propose(
     return [_offers_for(cause, facts, asked, places, entry) for cause in causes]
 
 
+def exempted(offers: Iterable[Offer]) -> frozenset[str]:
+    """Return what the edits of some offers may change (`Rewrite.exempts`)."""
+    return frozenset[str]().union(*(offer.rewrite.exempts for offer in offers))
+
+
+def names_of(offers: Iterable[Offer]) -> str:
+    """Return "FG201 at line 7, FG301 at line 9"."""
+    return ", ".join(f"{offer.rule.code} at line {offer.at.line}" for offer in offers)
+
+
 def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
     """Apply the offers that do not overlap an earlier one.
 

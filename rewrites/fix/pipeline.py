@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +24,7 @@ from fullgraph.rewrites.fix.captured_indices import search_index_edits
 from fullgraph.rewrites.fix.causes import CauseKey, staying_causes
 from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
 from fullgraph.rewrites.fix.fixes import Fixes
-from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers
+from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers, exempted, names_of
 from fullgraph.rewrites.fix.program_facts import propose_with_facts
 from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
@@ -151,8 +151,8 @@ def fix(
 
     def prove_edits(base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
         """Prove that `texts`, with all edits of `offers`, behave as `base` does."""
-        report_progress(f"proving {_names_of(offers)}")
-        granted[_key_of(texts)] = granted.get(_key_of(base), frozenset()) | _exempt(offers)
+        report_progress(f"proving {names_of(offers)}")
+        granted[_key_of(texts)] = granted.get(_key_of(base), frozenset()) | exempted(offers)
         if not base:
             proved[_key_of(texts)] = offers
         return run_proof(base, texts, offers)
@@ -180,7 +180,7 @@ def fix(
             seconds=seconds_left(),
             numbers=any(rewrite.numbers for rewrite in rewrites),
             strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
-            exempt=_exempt(offers) | granted.get(_key_of(base), frozenset()) - {"randomness"},
+            exempt=exempted(offers) | granted.get(_key_of(base), frozenset()) - {"randomness"},
             both=[test for offer in offers for test in offer.needed_tests],
         )
 
@@ -207,7 +207,7 @@ def fix(
                 backward=True,
                 numbers=any(offer.rewrite.numbers for offer in offers),
                 strict=False,
-                exempt=_exempt(offers),
+                exempt=exempted(offers),
                 memo=memo,
             )
         shared = [check for check in proof.checks if check.name == "backward" and check.ok]
@@ -228,7 +228,7 @@ def fix(
         if key not in verified:
             report_progress("running under fullgraph=True with Inductor")
             with override_program(program.target, texts):
-                verified[key] = verify_inductor(program, seconds_left(), exempt=_exempt(offers))
+                verified[key] = verify_inductor(program, seconds_left(), exempt=exempted(offers))
         return verified[key]
 
     def runs_whole(texts: Texts, offers: Sequence[Offer]) -> bool:
@@ -258,7 +258,7 @@ def fix(
         """Return the explanation of the program with edited texts."""
         key = _key_of(texts)
         if key not in explained:
-            report_progress(f"explaining after {_names_of(offers)}")
+            report_progress(f"explaining after {names_of(offers)}")
             found = _explain_with(program, texts, seconds_left())
             if is_late():
                 return found
@@ -277,7 +277,7 @@ def fix(
                 setting.of(program),
                 seconds_left(),
                 fullgraph=False,
-                exempt=_exempt(base.accepted),
+                exempt=exempted(base.accepted),
                 original=program if setting.tensors or setting.warm_up else None,
                 backend="inductor" if inductor else "eager",
             )
@@ -385,10 +385,6 @@ def _key_of(texts: Texts) -> Hashable:
     return frozenset(texts.items())
 
 
-def _exempt(offers: Iterable[Offer]) -> frozenset[str]:
-    return frozenset[str]().union(*(offer.rewrite.exempts for offer in offers))
-
-
 def _explain_with(program: Program, texts: Texts, seconds: float) -> Explanation:
     """Return the explanation of the program with edited texts, after `seconds` at the latest."""
     (last,) = deque(_explanations_with(program, texts, seconds), maxlen=1)
@@ -399,7 +395,3 @@ def _explanations_with(program: Program, texts: Texts, seconds: float) -> Genera
     """Yield the partial explanations of the program with edited texts, the whole one last."""
     with override_program(program.target, texts):
         yield from explanations(program, seconds=min(UNMASK_SECONDS, seconds), limit=seconds)
-
-
-def _names_of(offers: Iterable[Offer]) -> str:
-    return ", ".join(f"{offer.rule.code} at line {offer.at.line}" for offer in offers)

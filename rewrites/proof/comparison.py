@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch.testing import assert_close
 
 from fullgraph.compiler.numerics import SCALAR, tolerance_of
 from fullgraph.rewrites.proof.behaviour import Behaviour, TensorValue
-from fullgraph.rewrites.proof.proof import Check
+from fullgraph.rewrites.proof.proof import Check, ProofInput
 
 NO_GRADIENT = "a gradient of zero is as good as none"
 NEW_GRADIENT = "a result may ask for a gradient where it asked for none"
@@ -43,42 +43,6 @@ _RESULTS = ("outputs", "gradients", "state")
 _SENSITIVITY_FACTOR, _MAX_RELATIVE_DIFFERENCE = 8.0, 1e-3
 """Largest accepted difference, as a multiple of the change under a one-ulp perturbation of the
 inputs, and relative to the greatest element."""
-
-
-@dataclass(frozen=True)
-class ProofInput:
-    """One input of a proof: the number of the input variant, and whether a backward runs."""
-
-    number: int
-    backward: bool
-    perturbed: bool = False
-    """Whether each number of the inputs is replaced by the next representable one."""
-    buffers: tuple[float, float] | None = None
-    """Factor and summand that change the module's floating-point buffers before the run."""
-    again: bool = False
-    """Whether the calls run again, on inputs of twice the batch size."""
-    found: bytes = b""
-    """Inputs, and parameters, that a search found to reach a branch (`reach.pack`)."""
-    wider: bool = False
-    """Whether it is the call of this number of `wider_calls`, and no input variant."""
-
-    @property
-    def is_given(self) -> bool:
-        """Whether this is the user's own input and state."""
-        changed = self.number or self.perturbed or self.again or self.found or self.wider
-        return not changed and self.buffers is None
-
-    def __str__(self) -> str:
-        given = "the given inputs"
-        if self.buffers is not None:
-            factor, summand = self.buffers
-            given = f"the given inputs, with each buffer b as {factor:g} * b + {summand:g}"
-        which = f"derived inputs, number {self.number}" if self.number else given
-        if self.found:
-            which = "inputs found by a search"
-        if self.wider:
-            which = "inputs of another kind"
-        return f"{which}, with a backward" if self.backward else which
 
 
 def compare_behaviours(

@@ -11,8 +11,8 @@ from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.private import fake_kernel_error, force_eager, record_operator_calls
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import read_source
-from fullgraph.rewrites.proof.comparison import ProofInput
 from fullgraph.rewrites.proof.inputs import resize_calls
+from fullgraph.rewrites.proof.proof import ProofInput
 from fullgraph.rewrites.proof.recorded_runs import run_inputs
 
 CASES, SECONDS = 12, 5.0

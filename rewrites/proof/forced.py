@@ -12,10 +12,9 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import edit_functions, read_source
-from fullgraph.rewrites.proof.comparison import ProofInput
 from fullgraph.rewrites.proof.conditions import find_condition, force_conditions
 from fullgraph.rewrites.proof.live_state import override_program
-from fullgraph.rewrites.proof.proof import Branches, Check, Seen
+from fullgraph.rewrites.proof.proof import Branches, Check, ProofInput, Seen
 from fullgraph.rewrites.proof.recorded_runs import record_case, run_proof_job
 from fullgraph.rewrites.proof.run_memo import RecordedRun
 

@@ -137,10 +137,7 @@ def double_batch(calls: Calls) -> Calls:
             return leaf
         return torch.cat([leaf, leaf]).detach().requires_grad_(leaf.requires_grad)
 
-    return tuple(
-        CallArguments(tree_map(double, c.args), tree_map(double, dict(c.kwargs)))
-        for c in copy_calls(last)
-    )
+    return map_leaves(copy_calls(last), double)
 
 
 def resize_calls(calls: Calls, least: int = 1) -> Iterator[Calls]:
@@ -190,9 +187,7 @@ def _resize_tensors(
             new = torch.cat([new, new], dim).narrow(dim, 0, size)
         return new.clone().requires_grad_(leaf.requires_grad)
 
-    return tuple(
-        CallArguments(tree_map(resize, c.args), tree_map(resize, dict(c.kwargs))) for c in calls
-    )
+    return map_leaves(calls, resize)
 
 
 def has_buffers(program: Program) -> bool:
@@ -239,9 +234,13 @@ def transform_calls(
         new = _with_layout_of(leaf, change, in_range)
         return new.requires_grad_(leaf.requires_grad)
 
+    return map_leaves(calls, transform_leaf)
+
+
+def map_leaves(calls: Calls, change: Callable[[object], object]) -> Calls:
+    """Return a copy of `calls` with `change` applied to each leaf of their arguments."""
     return tuple(
-        CallArguments(tree_map(transform_leaf, c.args), tree_map(transform_leaf, dict(c.kwargs)))
-        for c in calls
+        CallArguments(tree_map(change, c.args), tree_map(change, dict(c.kwargs))) for c in calls
     )
 
 
@@ -261,10 +260,7 @@ def _detach_calls(calls: Calls) -> Calls:
             return leaf.detach().requires_grad_(leaf.requires_grad)
         return leaf
 
-    return tuple(
-        CallArguments(tree_map(detach_leaf, c.args), tree_map(detach_leaf, dict(c.kwargs)))
-        for c in calls
-    )
+    return map_leaves(calls, detach_leaf)
 
 
 def tensors_of(calls: Calls) -> list[torch.Tensor]:

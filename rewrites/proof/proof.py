@@ -32,6 +32,42 @@ class Check:
     """The exception of a compiled run, with all that it says; "" if there is none."""
 
 
+@dataclass(frozen=True)
+class ProofInput:
+    """One input of a proof: the number of the input variant, and whether a backward runs."""
+
+    number: int
+    backward: bool
+    perturbed: bool = False
+    """Whether each number of the inputs is replaced by the next representable one."""
+    buffers: tuple[float, float] | None = None
+    """Factor and summand that change the module's floating-point buffers before the run."""
+    again: bool = False
+    """Whether the calls run again, on inputs of twice the batch size."""
+    found: bytes = b""
+    """Inputs, and parameters, that a search found to reach a branch (`reach.pack`)."""
+    wider: bool = False
+    """Whether it is the call of this number of `wider_calls`, and no input variant."""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether this is the user's own input and state."""
+        changed = self.number or self.perturbed or self.again or self.found or self.wider
+        return not changed and self.buffers is None
+
+    def __str__(self) -> str:
+        given = "the given inputs"
+        if self.buffers is not None:
+            factor, summand = self.buffers
+            given = f"the given inputs, with each buffer b as {factor:g} * b + {summand:g}"
+        which = f"derived inputs, number {self.number}" if self.number else given
+        if self.found:
+            which = "inputs found by a search"
+        if self.wider:
+            which = "inputs of another kind"
+        return f"{which}, with a backward" if self.backward else which
+
+
 class Seen(StrEnum):
     """How a proof knows one side of a condition."""
 

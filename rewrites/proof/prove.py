@@ -18,14 +18,13 @@ from fullgraph.compiler.sources import read_source
 from fullgraph.rewrites.proof.behaviour import Behaviour
 from fullgraph.rewrites.proof.comparison import (
     FINITE_ORIGINAL,
-    ProofInput,
     compare_behaviours,
     is_finite,
 )
 from fullgraph.rewrites.proof.fake_kernels import find_wrong_fake, new_operators
 from fullgraph.rewrites.proof.forced import force_branches
 from fullgraph.rewrites.proof.live_state import override_program
-from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofState, Seen
+from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofInput, ProofState, Seen
 from fullgraph.rewrites.proof.recorded_runs import CHOSEN, Explorer, run_inputs, run_proof_job
 from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo, Side
 from fullgraph.rewrites.proof.wider import LIKE_GIVEN, REFUSED, wider_calls
@@ -99,9 +98,9 @@ def prove(
     with override_program(subject.target, eager_texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
-        new = run_eager(eager_texts, cases)
-        if new.value is None:
-            return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
+    new = run_eager(eager_texts, cases)
+    if new.value is None:
+        return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
     perturbed = cache(lambda case: _run_perturbed(subject, base, special, left(), case))
     compare = partial(
@@ -198,8 +197,8 @@ def _check_wider(
     `versions` are the texts of the original and those of the new code, and `ran` what both did on
     inputs of the given kind. What an operator of the original refuses, one of the edit must, too.
     """
-    title, wider = "other kinds of inputs", wider_calls(subject)
-    cases = [ProofInput(number, False, wider=True) for number, _ in enumerate(wider)]
+    title, clauses = "other kinds of inputs", [one.assumes for one in wider_calls(subject)]
+    cases = [ProofInput(number, False, wider=True) for number, _ in enumerate(clauses)]
     old = run_eager(versions[0], cases).value
     new = run_eager(versions[1], cases).value
     if old is None or new is None:
@@ -214,7 +213,7 @@ def _check_wider(
         return all(check.ok for check in checks)
 
     differing = [] if holds(accepted) else [case for case in accepted if not holds([case])]
-    assumes = [wider[case.number].assumes for case in differing] + [REFUSED] * is_lax
+    assumes = [clauses[case.number] for case in differing] + [REFUSED] * is_lax
     return Check(title, True, assumes=tuple(assumes))
 
 

@@ -24,7 +24,6 @@ from fullgraph.compiler.private import force_eager
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import edit_functions
 from fullgraph.rewrites.proof.behaviour import Behaviour, freeze_clocks, record_behaviour
-from fullgraph.rewrites.proof.comparison import ProofInput
 from fullgraph.rewrites.proof.conditions import ends_loop, record_conditions
 from fullgraph.rewrites.proof.inputs import (
     change_buffers,
@@ -35,6 +34,7 @@ from fullgraph.rewrites.proof.inputs import (
     perturb_calls,
     require_gradients,
 )
+from fullgraph.rewrites.proof.proof import ProofInput
 from fullgraph.rewrites.proof.reach import reach, unpack
 from fullgraph.rewrites.proof.run_memo import RecordedRun, Side
 from fullgraph.rewrites.proof.wider import wider_calls
@@ -210,7 +210,7 @@ def record_case(
     """Record a run on the input variant `case`, compiled for `backend` or, if None, in eager."""
     first, calls = subject.calls[: subject.eager_calls], subject.calls[subject.eager_calls :]
     if case.wider:
-        new = copy_calls(wider_calls(subject)[case.number].calls)
+        new = copy_calls(next(islice(wider_calls(subject), case.number, None)).calls)
     else:
         new = next(islice(input_variants(calls, special=special), case.number, None))
     calls = (*copy_calls(first), *new)

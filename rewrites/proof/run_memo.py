@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.isolation import JobOutcome
 from fullgraph.rewrites.proof.behaviour import Behaviour
-from fullgraph.rewrites.proof.comparison import ProofInput
 from fullgraph.rewrites.proof.conditions import Tape
+from fullgraph.rewrites.proof.proof import ProofInput
 
 Side = tuple[Position, bool]
 """A condition, and a value of it."""

@@ -14,9 +14,15 @@ from functools import partial
 
 import torch
 
-from fullgraph.compiler.private import tree_map
 from fullgraph.compiler.program import CallArguments, Program
-from fullgraph.rewrites.proof.inputs import Calls, Change, empty_calls, resize_calls, tensors_of
+from fullgraph.rewrites.proof.inputs import (
+    Calls,
+    Change,
+    empty_calls,
+    map_leaves,
+    resize_calls,
+    tensors_of,
+)
 
 SIZES, PAIRS, NUMBERS = 4, 2, 2
 """How many other sizes, pairs of equal arguments, and arguments that are numbers are tried."""
@@ -36,18 +42,18 @@ class WiderCalls:
     """The clause that rules them out: "`n` is never 0"."""
 
 
-def wider_calls(program: Program) -> list[WiderCalls]:
-    """Return calls that differ from the program's first one in kind, in a deterministic order."""
+def wider_calls(program: Program) -> Iterator[WiderCalls]:
+    """Yield calls that differ from the program's first one in kind, in a deterministic order."""
     first = program.calls[program.eager_calls :][:1]
     if not first:
-        return []
-    return [
-        *(WiderCalls(calls, SAME_SIZES) for calls in itertools.islice(resize_calls(first), SIZES)),
-        *(WiderCalls(calls, NOT_EMPTY) for calls in empty_calls(first)),
-        *_with_other_layouts(first),
-        *_with_aliases(first),
-        *_with_other_numbers(program, first[0]),
-    ]
+        return
+    for calls in itertools.islice(resize_calls(first), SIZES):
+        yield WiderCalls(calls, SAME_SIZES)
+    for calls in empty_calls(first):
+        yield WiderCalls(calls, NOT_EMPTY)
+    yield from _with_other_layouts(first)
+    yield from _with_aliases(first)
+    yield from _with_other_numbers(program, first[0])
 
 
 def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
@@ -158,9 +164,8 @@ def _other_numbers(
 
 def _map_tensors(calls: Calls, change: Change) -> Calls:
     def map_leaf(leaf: object) -> object:
-        is_dense = isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided
-        return change(leaf) if is_dense and isinstance(leaf, torch.Tensor) else leaf
+        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
+            return change(leaf)
+        return leaf
 
-    return tuple(
-        CallArguments(tree_map(map_leaf, c.args), tree_map(map_leaf, dict(c.kwargs))) for c in calls
-    )
+    return map_leaves(calls, map_leaf)

@@ -108,6 +108,19 @@ def choose_when_compiling(
     )
 
 
+def is_kept_in_eager(document: Document, node: cst.CSTNode) -> bool:
+    """Whether a node is, or is in, the `else:` or `elif` of `if torch.compiler.is_compiling():`."""
+    around = document.parents.get(node)
+    for kind in (cst.IndentedBlock, cst.Else):
+        if isinstance(around, kind):
+            node, around = around, document.parents.get(around)
+    return (
+        isinstance(around, cst.If)
+        and around.orelse is node
+        and m.matches(around.test, IS_COMPILING)
+    )
+
+
 def compiled_part(new: Replacement, whole: bool = False) -> Replacement:
     """Return new code in which conditions have `True` for `torch.compiler.is_compiling()`.
 

@@ -14,8 +14,8 @@ from fullgraph.rewrites.analysis import Site, find_definitions, has_raise, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.eager_only import (
-    IS_COMPILING,
     choose_when_compiling,
+    is_kept_in_eager,
     operands_of,
 )
 from fullgraph.rewrites.transforms.outline.differences import (
@@ -60,7 +60,7 @@ def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statemen
     """
     document, above = site.document, site.document.ancestors(site.statement)
     if document.function(site.node) is None or any(
-        _is_kept_in_eager(document, one) for one in (site.statement, *above)
+        is_kept_in_eager(document, one) for one in (site.statement, *above)
     ):
         return None
     statement = _end_of_chain(site, site.statement, accepts)
@@ -149,7 +149,7 @@ def outline_statement(
     alike = {
         _widen_to_ifs(site, _end_of_chain(site, one, kind.accepts), kind.accepts)
         for one in lines
-        if not _is_kept_in_eager(document, one) and one not in outside
+        if not is_kept_in_eager(document, one) and one not in outside
     }
     detached = detachable(site, moved, parameters)
     arguments = [detach(one) if one in detached else one.code for one in parameters.parameters]
@@ -319,19 +319,6 @@ def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None
     if isinstance(around, cst.Else):
         around = document.parent(around)
     return chain_of(document, around)[0] if isinstance(around, cst.If) else None
-
-
-def _is_kept_in_eager(document: Document, node: cst.CSTNode) -> bool:
-    """Whether a node is, or is in, the `else:` or `elif` of `if torch.compiler.is_compiling():`."""
-    around = document.parents.get(node)
-    for kind in (cst.IndentedBlock, cst.Else):
-        if isinstance(around, kind):
-            node, around = around, document.parents.get(around)
-    return (
-        isinstance(around, cst.If)
-        and around.orelse is node
-        and m.matches(around.test, IS_COMPILING)
-    )
 
 
 def _needs_tensor_values(site: Site, statement: cst.If) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from fullgraph.rewrites.proof.behaviour import Behaviour
-from fullgraph.rewrites.proof.comparison import OTHER_MESSAGE, ProofInput, compare_behaviours
+from fullgraph.rewrites.proof.comparison import OTHER_MESSAGE, compare_behaviours
+from fullgraph.rewrites.proof.proof import ProofInput
 
 DERIVED = ProofInput(3, backward=False)
 REFUSED = Behaviour((), {}, {}, "RuntimeError: split_sizes must sum to 9", "", (), "", crashed=True)

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from fullgraph.compiler.isolation import JobOutcome
 from fullgraph.rewrites.proof import RunMemo
 from fullgraph.rewrites.proof.behaviour import Behaviour
-from fullgraph.rewrites.proof.comparison import ProofInput
+from fullgraph.rewrites.proof.proof import ProofInput
 from fullgraph.rewrites.proof.run_memo import RecordedRun
 
 FIRST, SECOND = ProofInput(0, False), ProofInput(1, False)
