@@ -4,7 +4,9 @@
 
 Each part runs once on a commit: after an interruption the same command goes on with the tests and
 cases that have not passed. A part that fails ends the run with exit code 1, and runs again the next
-time. If all parts are green, the commit and the minutes of each part are written to
+time. What passed on an earlier commit also counts if only test modules and golden data have changed
+since: then the tests of these modules run again, and the answers of all cases are compared again.
+If all parts are green, the commit and the minutes of each part are written to
 benchmarks/results/nightly.md, and the files that golden cases and tests executed to
 tests/recorded/executed*.json: commit both. The exit code is 2 if files differ from the commit.
 """
@@ -13,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -23,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "benchmarks" / "results" / "nightly.md"
 WRITTEN = "tests/recorded/executed", "benchmarks/results/"
 """Beginnings of the paths that this command writes."""
+GOLDEN = "benchmarks/golden/"
 CORPORA = (
     ("benchmarks/zoo.py",),
     ("benchmarks/fix_zoo.py",),
@@ -108,6 +113,26 @@ def run(commit: str, todo: list[Part], progress: Progress) -> int:
     return 0
 
 
+def take_over(folder: Path, earlier: Path, changed: list[str]) -> bool:
+    """Copy what passed on an earlier commit into `folder` if `changed` touches only what it asked.
+
+    Of the paths that changed since, test modules touch their own tests, and golden data those of
+    tests/test_golden.py. The answers of cases are copied whole: they are compared with the data.
+    """
+    again = ["tests/test_golden.py"] if any(path.startswith(GOLDEN) for path in changed) else []
+    for path in changed:
+        if re.fullmatch(r"tests/(.*/)?test_\w+\.py", path):
+            again.append(path)
+        elif not path.startswith((GOLDEN, *WRITTEN)):
+            return False
+    shutil.copytree(earlier, folder, dirs_exist_ok=True)
+    (folder / "parts.json").unlink(missing_ok=True)
+    for journal in folder.glob("*/passed.txt"):
+        passed = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join(one for one in passed if one.partition("::")[0] not in again))
+    return True
+
+
 def report(commit: str, done: list[Part], progress: Progress) -> str:
     """Return the text of `nightly.md`."""
     rows = [f"| {part.name} | {progress.seconds[part.name] / 60:.0f} |" for part in done]
@@ -136,7 +161,13 @@ def main() -> int:
         return 2
     commit = git("rev-parse", "--short", "HEAD").strip()
     folder = ROOT / "build" / "nightly" / commit
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        others = sorted(folder.parent.glob("*"), key=lambda path: path.stat().st_mtime)
+        folder.mkdir(parents=True)
+        if others and take_over(
+            folder, others[-1], git("diff", "--name-only", others[-1].name, commit).splitlines()
+        ):
+            print(f"going on from {others[-1].name}", flush=True)
     todo = parts(folder, options.torch, options.any_torch, options.corpora)
     try:
         return run(commit, todo, Progress(folder / "parts.json"))

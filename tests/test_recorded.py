@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.nightly import Part, Progress, run
+from benchmarks.nightly import Part, Progress, run, take_over
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.facts import TensorSummary, ValueSummary
 from fullgraph.compiler.observe import FunctionValues
@@ -248,3 +248,23 @@ def test_a_nightly_run_goes_on_after_an_interruption(tmp_path: Path, monkeypatch
     assert run("1234567", parts, Progress(state)) == 0
     assert capfd.readouterr().out.splitlines().count("one") == 1
     assert "Last green on 1234567." in report.read_text()
+
+
+def test_what_passed_counts_on_a_later_commit_that_changes_only_tests(tmp_path: Path) -> None:
+    earlier, later = tmp_path / "1234567", tmp_path / "89abcde"
+    (earlier / "tests").mkdir(parents=True)
+    passed = [
+        "tests/test_a.py::test_one[x]",
+        "tests/test_b.py::test_two",
+        "tests/test_golden.py::g",
+    ]
+    (earlier / "tests" / "passed.txt").write_text("".join(f"{name}\n" for name in passed))
+    (earlier / "golden.jsonl").write_text("answers")
+    Progress(earlier / "parts.json").add("lint", 1.0, passed=True)
+    assert not take_over(later, earlier, ["tests/test_a.py", "rewrites/plan.py"])
+    assert not take_over(later, earlier, ["tests/conftest.py"])
+    assert not later.exists()
+    assert take_over(later, earlier, ["tests/test_a.py", "benchmarks/golden/models.json"])
+    assert (later / "tests" / "passed.txt").read_text().split() == passed[1:2]
+    assert (later / "golden.jsonl").read_text() == "answers"
+    assert Progress(later / "parts.json").done == []
