@@ -4,8 +4,8 @@
 
 Each part runs once on a commit: after an interruption the same command goes on with the tests and
 cases that have not passed. A part that fails ends the run with exit code 1, and runs again the next
-time. What passed on an earlier commit also counts if only test modules and golden data have changed
-since: then the tests of these modules run again, and the answers of all cases are compared again.
+time. What passed on an earlier commit also counts if only tests and golden data have changed since:
+then the tests that these belong to run again, and the answers of all cases are compared again.
 If all parts are green, the commit and the minutes of each part are written to
 benchmarks/results/nightly.md, and the files that golden cases and tests executed to
 tests/recorded/executed*.json: commit both. The exit code is 2 if files differ from the commit.
@@ -27,7 +27,14 @@ ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "benchmarks" / "results" / "nightly.md"
 WRITTEN = "tests/recorded/executed", "benchmarks/results/"
 """Beginnings of the paths that this command writes."""
-GOLDEN = "benchmarks/golden/"
+BELONGS = (
+    (r"tests/(.*/)?test_\w+\.py", r"\g<0>"),
+    (r"(tests/.*)recorded/(\w+)\.json", r"\1test_\2.py"),
+    (r"(tests/.+/)conftest\.py", r"\1"),
+    (r"benchmarks/golden/\w+\.json", "tests/test_golden.py"),
+    (r"benchmarks/nightly\.py", "tests/test_recorded.py"),
+)
+"""Paths, and the beginnings of the names of the tests that a change there touches."""
 CORPORA = (
     ("benchmarks/zoo.py",),
     ("benchmarks/fix_zoo.py",),
@@ -100,7 +107,7 @@ def run(commit: str, todo: list[Part], progress: Progress) -> int:
             print(f"{part.name}: done before", flush=True)
             continue
         print(f"{part.name}: {' '.join(part.command)}", flush=True)
-        start, code = monotonic(), 1
+        start, code = monotonic(), None
         try:
             code = subprocess.run(part.command, cwd=ROOT).returncode
         finally:
@@ -114,22 +121,23 @@ def run(commit: str, todo: list[Part], progress: Progress) -> int:
 
 
 def take_over(folder: Path, earlier: Path, changed: list[str]) -> bool:
-    """Copy what passed on an earlier commit into `folder` if `changed` touches only what it asked.
+    """Copy what passed on an earlier commit into `folder` if `changed` holds only parts of tests.
 
-    Of the paths that changed since, test modules touch their own tests, and golden data those of
-    tests/test_golden.py. The answers of cases are copied whole: they are compared with the data.
+    Those are test modules, what is recorded for them, conftest.py, golden data and this command.
+    The answers of cases are copied whole: they are compared with the data.
     """
-    again = ["tests/test_golden.py"] if any(path.startswith(GOLDEN) for path in changed) else []
+    again: list[str] = []
     for path in changed:
-        if re.fullmatch(r"tests/(.*/)?test_\w+\.py", path):
-            again.append(path)
-        elif not path.startswith((GOLDEN, *WRITTEN)):
+        found = ((re.fullmatch(pattern, path), to) for pattern, to in BELONGS)
+        belonging = [match.expand(to) for match, to in found if match]
+        if not belonging and not path.startswith(WRITTEN):
             return False
+        again += belonging
     shutil.copytree(earlier, folder, dirs_exist_ok=True)
     (folder / "parts.json").unlink(missing_ok=True)
     for journal in folder.glob("*/passed.txt"):
         passed = journal.read_text().splitlines(keepends=True)
-        journal.write_text("".join(one for one in passed if one.partition("::")[0] not in again))
+        journal.write_text("".join(one for one in passed if not one.startswith(tuple(again))))
     return True
 
 

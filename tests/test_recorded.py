@@ -250,21 +250,33 @@ def test_a_nightly_run_goes_on_after_an_interruption(tmp_path: Path, monkeypatch
     assert "Last green on 1234567." in report.read_text()
 
 
+def test_an_interrupted_part_is_not_done(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("benchmarks.nightly.subprocess.run", raise_interrupt)
+    state = tmp_path / "parts.json"
+    with pytest.raises(KeyboardInterrupt):
+        run("1234567", [Part("tests", ("pytest",), (0, 1))], Progress(state))
+    assert Progress(state).done == []
+
+
+def raise_interrupt(*arguments: object, **options: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_what_passed_counts_on_a_later_commit_that_changes_only_tests(tmp_path: Path) -> None:
     earlier, later = tmp_path / "1234567", tmp_path / "89abcde"
     (earlier / "tests").mkdir(parents=True)
     passed = [
-        "tests/test_a.py::test_one[x]",
-        "tests/test_b.py::test_two",
-        "tests/test_golden.py::g",
+        f"tests/{name}::test_one[x]"
+        for name in ("a/test_a.py", "a/test_b.py", "b/test_c.py", "test_golden.py", "test_e.py")
     ]
     (earlier / "tests" / "passed.txt").write_text("".join(f"{name}\n" for name in passed))
     (earlier / "golden.jsonl").write_text("answers")
     Progress(earlier / "parts.json").add("lint", 1.0, passed=True)
-    assert not take_over(later, earlier, ["tests/test_a.py", "rewrites/plan.py"])
+    assert not take_over(later, earlier, ["tests/test_e.py", "rewrites/plan.py"])
     assert not take_over(later, earlier, ["tests/conftest.py"])
     assert not later.exists()
-    assert take_over(later, earlier, ["tests/test_a.py", "benchmarks/golden/models.json"])
-    assert (later / "tests" / "passed.txt").read_text().split() == passed[1:2]
+    changed = ["tests/a/conftest.py", "tests/b/recorded/c.json", "benchmarks/golden/models.json"]
+    assert take_over(later, earlier, changed)
+    assert (later / "tests" / "passed.txt").read_text() == f"{passed[4]}\n"
     assert (later / "golden.jsonl").read_text() == "answers"
     assert Progress(later / "parts.json").done == []

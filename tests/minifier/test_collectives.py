@@ -81,7 +81,7 @@ def test_a_model_in_ddp() -> None:
 @pytest.mark.parametrize("_group", [1, 2], indirect=True)
 def test_the_script_starts_a_group_of_the_same_size(_group: None) -> None:
     def gathered(x: torch.Tensor) -> torch.Tensor:
-        parts = torch.empty(dist.get_world_size() * len(x), 2)
+        parts = torch.zeros(dist.get_world_size() * len(x), 2)
         dist.all_gather_into_tensor(parts, x.exp())
         return parts.sum(0)
 
