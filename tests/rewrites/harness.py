@@ -268,7 +268,6 @@ def _run_here(
         torch._dynamo.reset()
 
 
-@index_live_functions()
 def offered(
     source: str, expression: str, category: str, *args: Any, rule: str = "", shorter: bool = False
 ) -> tuple[str, list[Rewrite], list[str]]:
@@ -278,18 +277,33 @@ def offered(
     reasons of refusals. Without `args` nothing is run, and no fact is known. `rule` is the code of
     the only rule to ask. With `shorter`, the rewrites are those that stand beside a longer one.
     """
-    program = RecordedProgram(source, args, None)
-    document = parse_document(program.file, source)
     start = source.index(expression)
     line = source.count("\n", 0, start) + 1
     column = len(source[source.rfind("\n", 0, start) + 1 : start].encode())
     last = line + expression.count("\n")
     tail = expression.rpartition("\n")[2]
     end = len(tail.encode()) + (column if last == line else 0)
-    place = Position(program.file, line, column, last, end)
+    return offered_at(
+        source, (line, column, last, end), category, *args, rule=rule, shorter=shorter
+    )
+
+
+@index_live_functions()
+def offered_at(
+    source: str,
+    span: tuple[int, int, int, int],
+    category: str,
+    *args: Any,
+    rule: str = "",
+    shorter: bool = False,
+) -> tuple[str, list[Rewrite], list[str]]:
+    """Do as `offered` does with the expression between (line, column) and (last line, end)."""
+    program = RecordedProgram(source, args, None)
+    document = parse_document(program.file, source)
+    place = Position(program.file, *span)
     facts = program.values_at(place) if args else FunctionValues()
     node = document.node(place)
-    assert node is not None, f"{expression!r} is no node"
+    assert node is not None, f"{span} is no node"
     site = Site(document, node, category, facts)
     asked = [one for one in all_rules() if category in one.categories and one.code.startswith(rule)]
     answers = [one.answer(site) for one in asked]

@@ -31,8 +31,9 @@ After:
 `for i, k in enumerate(labels.tolist())` indexes with `torch.arange(len(labels))` too.
 
 Unsafe: it assumes that the indices are on the tensor's device. Where an element is changed by what
-it was, it assumes that no place is changed twice; where a condition asks about the number, that it
-is an index in any case; and that tensors do not share memory.
+it was, it assumes that no place is changed twice; where elements are read, that no gradient is
+asked for if a number is there twice, as it would be added up; where a condition asks about the
+number, that it is an index in any case; and that tensors do not share memory.
 
 Refuses: loops that do more than assign the elements of one tensor at a place that the index says,
 from sums, products and quotients of such elements and numbers, perhaps under a condition, in which

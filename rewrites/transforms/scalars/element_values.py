@@ -134,14 +134,17 @@ class ElementValues:
         """Check a place that is read; of the assigned tensor, only the place that is assigned."""
         table, other = self.code(self.target.value), self.code(place.value)
         is_target = self.target.deep_equals(place)
-        if is_target:
-            if len(self.names) == 1:
+        if len(self.names) == 1:
+            if is_target:
                 places = "no two numbers in `{}` are one place, as -1 and the last are"
                 numbers = places if self.is_set else "no number is twice in `{}`"
                 self.assumes[numbers.format(self.code(self.indices))] = None
-        elif table == other:
+            if self.is_set or not is_target:
+                twice = "no gradient is asked for where a number is twice in `{}`"
+                self.assumes[twice.format(self.code(self.indices))] = None
+        if table == other and not is_target:
             raise NotApplicable(f"`{self.code(place)}` may be assigned by another iteration")
-        else:
+        if not is_target:
             self.reads_others = True
             self.assumes[f"`{table}` and `{other}` share no memory"] = None
         self.check_place(place)

@@ -256,6 +256,7 @@ def test_left_alone(body, reason):
 
 
 ON = "`ids[0]` is on the device of `x`"
+TWICE = "no gradient is asked for where a number is twice in `ids[0]`"
 ASSUMED = {
     block("""
         for k in ids[0].tolist():
@@ -265,7 +266,10 @@ ASSUMED = {
             x[0, k] *= 2"""): ("no number is twice in `ids[0]`",),
     block("""
         for k in set(ids[0].tolist()):
-            x[0, k] *= 2"""): ("no two numbers in `ids[0]` are one place, as -1 and the last are",),
+            x[0, k] *= 2"""): (
+        "no two numbers in `ids[0]` are one place, as -1 and the last are",
+        TWICE,
+    ),
     block("""
         for k in ids[0].tolist():
             if k != 9:
@@ -276,7 +280,7 @@ ASSUMED = {
     block("""
         y = x * 1
         for k in ids[0].tolist():
-            x[0, k] = y[0, k]"""): ("`x` and `y` share no memory",),
+            x[0, k] = y[0, k]"""): ("`x` and `y` share no memory", TWICE),
 }
 
 
