@@ -11,7 +11,7 @@ Before:
 After:
 
     scale = x.detach().mean()
-    limit = torch.as_tensor(np.percentile(x.numpy(), 95))
+    limit = torch.as_tensor(np.percentile(x.numpy(), 95)).detach()
     return (x * scale).clamp(max=limit)
 
 Unsafe for the reasons of FG201: where the number is kept, returned, or divided by.
@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import libcst as cst
+import libcst.matchers as m
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
@@ -97,12 +98,17 @@ def _keep_number(
 def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
     """Return `torch.as_tensor(array)`, and add the import of torch to `uses`.
 
-    In traced code an element of an array shares memory with it: it is cloned.
+    In traced code an array has a gradient, and an element shares memory with it.
     """
     uses.imports.append("torch")
     clone = ".clone()" if isinstance(array, cst.Subscript) else ""
-    form = f"torch.as_tensor({{array}}){clone}"
+    form = f"torch.as_tensor({{array}}){_detach(array)}{clone}"
     return build_expression(form, array=array)
+
+
+def _detach(array: cst.BaseExpression) -> str:
+    """Return the call that the tensor of an array needs to have no gradient, as the array."""
+    return "" if m.findall(array, m.Attribute(attr=m.Name("detach"))) else ".detach()"
 
 
 def _tensor_expression(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -131,7 +137,7 @@ def _tensor_expression(site: Site, array: cst.BaseExpression) -> cst.BaseExpress
     match tensor:
         case cst.Call(func=cst.Attribute(value=on_device, attr=cst.Name("cpu")), args=[]):
             tensor = on_device
-    return build_expression(f"{{x}}.{called}()", x=tensor)
+    return build_expression(f"{{x}}{_detach(tensor)}.{called}()", x=tensor)
 
 
 RULE = Rule(

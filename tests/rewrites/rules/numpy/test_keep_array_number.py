@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import imported, offered, rewritten
 from tests.text import block
 
 HEAD = block("""
@@ -42,7 +42,7 @@ def test_left_alone(body, expression):
         (
             "limit = np.percentile(x.detach().numpy(), 90)\n    return x.clamp(max=float(limit))",
             "limit = np.percentile(x.detach().numpy(), 90)\n"
-            "    return x.clamp(max=torch.as_tensor(limit))",
+            "    return x.clamp(max=torch.as_tensor(limit).detach())",
         ),
         (
             "return x * x.detach().numpy().max().item()",
@@ -60,5 +60,17 @@ def test_fixed(before, after):
 def test_unsafe_where_it_divides():
     source = f"{HEAD}def f(x):\n    return x * (1 / float(np.sum(x.numpy())))\n"
     outcome = rewritten(source, X)
-    assert "return x * (1 / x.sum())\n" in outcome.source, outcome.refusals
+    assert "return x * (1 / x.detach().sum())\n" in outcome.source, outcome.refusals
     assert outcome.applicability == [Applicability.UNSAFE]
+
+
+@pytest.mark.compiles
+def test_a_compiled_number_has_no_gradient_where_the_array_had_none():
+    source = f"{HEAD}def f(x, y):\n    return x + float(np.std(y.numpy()))\n"
+    outcome = rewritten(source, X, X.flip(0))
+    assert "x + torch.as_tensor(np.std(y.numpy())).detach()" in outcome.source
+    leaf = X.clone().requires_grad_()
+    compiled = torch.compile(imported(outcome.source).f, backend="eager")
+    out = compiled(X.clone().requires_grad_(), leaf)
+    out.sum().backward()
+    assert leaf.grad is None
