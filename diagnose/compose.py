@@ -57,7 +57,7 @@ def compose_explanation(evidence: Evidence) -> Explanation:
     recording = evidence.default.recording
     first_call = evidence.default.first_recording
     groups = [] if evidence.fails_in_eager else evidence.groups
-    causes = describe_causes(groups, recording.graphs, evidence.values)
+    causes = describe_causes(groups, recording, evidence.values)
     causes = add_estimates(causes, evidence.savings)
     crashes = tuple(_find_crashes(evidence))
     graphs = _describe_graphs(recording, causes)

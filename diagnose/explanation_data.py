@@ -92,6 +92,8 @@ class Cause:
     ops_before: int | None = None
     ops_after: int | None = None
     """Number of ops of the graph that ends here and of the next one; None if unknown."""
+    next_graph: str | None = None
+    """The id of the first graph that was compiled after the break; None if none was."""
     state: tuple[str, ...] = ()
     """"no_grad", "autocast(cpu, bfloat16)" …: what was active at the break."""
     advice: tuple[Advice, ...] = ()

@@ -81,7 +81,9 @@ def taken(program: Any, tests: Sequence[Any], calls: Iterable[tuple[Any, ...]]) 
     with edit_functions(edits):
         for number, inputs in enumerate(calls):
             torch.manual_seed(number)
-            called, margins, text = copy.deepcopy(program), Margins(), io.StringIO()
+            called, margins, text = program, Margins(), io.StringIO()
+            with contextlib.suppress(TypeError):  # a lock has no copy
+                called = copy.deepcopy(program)
             for tape in tapes:
                 tape.decisions.clear()
                 tape.margins = margins
@@ -146,7 +148,8 @@ def _situation(name: str) -> Any:
 
 
 def _module(case: Any) -> Any:
-    return *case.build(), []
+    program, inputs, _ = case.build()
+    return program, inputs, []
 
 
 def questions() -> dict[str, Callable[[], Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from fullgraph.compiler.events import Fate, Graph, Span
+from fullgraph.compiler.events import Fate, Graph, Recording, Span
 from fullgraph.compiler.observe import Observations, context_managers_at
 from fullgraph.compiler.private import gb_url
 from fullgraph.diagnose.causes.diagnosis import diagnose
@@ -18,17 +18,17 @@ _WORST = {Fate.RESUMED: 0, Fate.PREFIX: 1, Fate.SKIPPED: 2, Fate.RAISED: 0}
 
 
 def describe_causes(
-    groups: Sequence[BreakGroup], graphs: Sequence[Graph], values: Observations
+    groups: Sequence[BreakGroup], recording: Recording, values: Observations
 ) -> tuple[Cause, ...]:
     """Return the groups as causes with ids, sentences and advice; hidden causes come last.
 
-    `graphs` are the graphs that default mode compiled; `values` are the values that expressions had
-    in eager.
+    `recording` is that of default mode; `values` are the values that expressions had in eager.
     """
     ordered = sorted(groups, key=lambda group: group.hidden is not None)
     ids = {group.place.span: f"C{n}" for n, group in reversed([*enumerate(ordered, 1)])}
     return tuple(
-        _describe_cause(group, f"C{n}", ids, graphs, values) for n, group in enumerate(ordered, 1)
+        _describe_cause(group, f"C{n}", ids, recording, values)
+        for n, group in enumerate(ordered, 1)
     )
 
 
@@ -36,14 +36,15 @@ def _describe_cause(
     group: BreakGroup,
     id: str,
     ids: dict[Span, str],
-    graphs: Sequence[Graph],
+    recording: Recording,
     values: Observations,
 ) -> Cause:
     """Return the `Cause` that describes a group of breaks; `id` becomes its id.
 
-    `ids` holds the id of each cause by the span of its expression. `graphs` are the graphs that
-    default mode compiled; `values` are the values that expressions had in eager.
+    `ids` holds the id of each cause by the span of its expression. `recording` is that of default
+    mode; `values` are the values that expressions had in eager.
     """
+    graphs = recording.graphs
     brk, place, hidden = group.first, group.place, group.hidden
     seen = values.at(place)
     diagnosis = diagnose(brk, place, seen.values[0] if seen and seen.values else None)
@@ -69,11 +70,21 @@ def _describe_cause(
         graphs=tuple(f"G{i + 1}" for i in ended),
         ops_before=graphs[ended[0]].ops if ended else None,
         ops_after=graphs[ended[0] + 1].ops if ended and ended[0] + 1 < len(graphs) else None,
+        next_graph=_next_graph(group, recording),
         state=brk.state,
         advice=diagnosis.advice,
         url=gb_url(brk.gb_type),
         consequences=_describe_consequences(group),
     )
+
+
+def _next_graph(group: BreakGroup, recording: Recording) -> str | None:
+    """Return the id of the first graph that was compiled after a break; None if none was."""
+    start = next((n for n, event in enumerate(recording.events) if event is group.first), None)
+    if start is None:
+        return None
+    graphs = [isinstance(event, Graph) for event in recording.events]
+    return f"G{sum(graphs[:start]) + 1}" if any(graphs[start:]) else None
 
 
 def module_range(paths: Iterable[str]) -> str | None:

@@ -73,24 +73,21 @@ def _strip_pieces(
     """Yield the graphs, each followed by the cause that ended it, in program order.
 
     `by_id` finds this cause by its id. Those of `causes` that broke a frame before its first
-    operation ended no graph; they are yielded between the graphs.
+    operation ended no graph; they are yielded before the graph that was compiled next.
     """
     ending = {graph.ended_by for graph in graphs}
-    # A frame skipped before its first op ends no graph; it is placed in program order.
     alone = [
         c
         for c in causes
         if not c.hidden and not c.graphs and c.id not in ending and "default" in c.modes
     ]
-    rank = {cause.id: index for index, cause in enumerate(causes)}
     for graph in graphs:
-        cause = by_id.get(graph.ended_by or "")
-        while cause and alone and rank[alone[0].id] < rank.get(cause.id, -1):
-            yield alone.pop(0)
+        yield from (cause for cause in alone if cause.next_graph == graph.id)
         yield graph
-        if cause:
+        if cause := by_id.get(graph.ended_by or ""):
             yield cause
-    yield from alone
+    shown = {graph.id for graph in graphs}
+    yield from (cause for cause in alone if cause.next_graph not in shown)
 
 
 def graph_width(ops: int) -> int:

@@ -127,6 +127,7 @@ def test_a_break_in_a_child_called_in_the_parents_loop_is_one_cause() -> None:
     assert (expression, frame) == ('print("block")', "skipped")
     assert events == found.default.breaks >= 2
     assert found.causes[0].module_path == "layers[0..2]"
+    assert found.causes[0].next_graph == "G1"
 
 
 def test_code_that_ran_eager_without_a_break_is_reported() -> None:

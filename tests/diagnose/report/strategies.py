@@ -86,6 +86,7 @@ CAUSE = st.builds(
     graphs=tuples(st.just("G1")),
     ops_before=st.none() | SMALL,
     ops_after=st.none() | SMALL,
+    next_graph=st.none() | st.just("G1"),
     state=tuples(TEXT),
     advice=tuples(ADVICE),
     edits=tuples(EDIT, 2),

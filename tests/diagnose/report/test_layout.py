@@ -38,10 +38,12 @@ def test_the_strip_has_causes_between_graphs():
 
 
 def test_a_frame_skipped_before_its_first_op_stands_in_program_order():
-    skipped = replace(BRANCH, id="C1", graphs=())
+    skipped = replace(BRANCH, id="C1", graphs=(), next_graph="G1")
     ending = replace(ITEM, id="C2", graphs=("G1",))
-    explanation = replace(TWO, causes=(skipped, ending), graphs=(graph(1, 3, "C2"), graph(2, 3)))
-    assert names(graph_strips(explanation)[0].pieces) == ["C1", "G1", "C2", "G2"]
+    last = replace(BRANCH, id="C3", graphs=())
+    causes, graphs = (skipped, ending, last), (graph(1, 3, "C2"), graph(2, 3))
+    explanation = replace(TWO, causes=causes, graphs=graphs)
+    assert names(graph_strips(explanation)[0].pieces) == ["C1", "G1", "C2", "G2", "C3"]
 
 
 def test_causes_of_fullgraph_alone_are_not_in_the_strip():
