@@ -9,11 +9,11 @@ draws from lines that a second checkout has, too, so that `run --tree . --tree P
 tests of both.
 
 `run` applies one mutant at a time to a copy of the checkout and adds a line to
-benchmarks/results/mutants-<commit>.jsonl, so an interrupted run resumes; two runs, each with one
-tree, may go on at once. At most forty tests that cover the file (`covering_tests`) run until one
-fails, those that `make test` would run; a test that hangs fails. At the end the tests that killed
-run on the source as it is: one that fails there kills nothing. benchmarks/results/mutants.json
-says what killed which mutant.
+benchmarks/results/mutants-<commit>.jsonl, so an interrupted run resumes. A second tree is asked
+about the mutants that survive the first: did its tests kill them? At most forty tests that cover
+the file (`covering_tests`) run until one fails, those that `make test` would run; a test that hangs
+fails. At the end the tests that killed run on the source as it is: one that fails there kills
+nothing. benchmarks/results/mutants.json says what killed which mutant.
 """
 
 from __future__ import annotations
@@ -114,6 +114,8 @@ def run(trees: list[Path]) -> None:
                     copy.answers[edit] = mutant | copy.run(mutant)
                     _write(copy.path, [*copy.answers.values()])
                     _show(copy.commit, copy.answers[edit])
+                if copy.answers[edit]["killed"]:
+                    break
         for copy in copies:
             copy.check()
             _write(copy.path, [*copy.answers.values()])
@@ -129,9 +131,12 @@ def summary(copies: list[Copy]) -> dict[str, Any]:
     }
     rows = [
         {name: row[name] for name in ("file", "line", "kind", "before", "after")}
-        | {"killed by": {copy.commit: copy.answers[edit]["by"] for copy in copies}}
+        | {
+            "killed by": {
+                one.commit: one.answers[edit]["by"] for one in copies if edit in one.answers
+            }
+        }
         for edit, row in copies[0].answers.items()
-        if all(edit in copy.answers for copy in copies)
     ]
     return {"mutants": len(rows), "killed": killed, "rows": rows}
 
