@@ -102,6 +102,7 @@ def taken(program: Any, tests: Sequence[Any], calls: Iterable[tuple[Any, ...]]) 
 def ask(make: Callable[[], tuple[Any, tuple[Any, ...], Calls]], emit: object = None) -> Any:
     """Say which sides random inputs leave out, and how the search does on each."""
     from fullgraph.compiler.program import parse_program
+    from fullgraph.rewrites.proof.prove import SPECIAL
     from fullgraph.rewrites.proof.recorded_runs import Explorer
 
     program, inputs, witnesses = make()
@@ -114,9 +115,10 @@ def ask(make: Callable[[], tuple[Any, tuple[Any, ...], Calls]], emit: object = N
         asked = {True, False} - known if known else shown
         if not asked:
             continue
-        explorer = Explorer(parse_program(program, inputs), [test], {}, False, False)
-        reached = explorer.explore(monotonic() + SECONDS).values_of(0)
         text = ast.unparse(_node(test))
+        special = any(word in text for word in SPECIAL)
+        explorer = Explorer(parse_program(program, inputs), [test], {}, special, False)
+        reached = explorer.explore(monotonic() + SECONDS).values_of(0)
         found += [
             {"condition": text, "side": side, "reached": side in reached, "witness": side in shown}
             for side in sorted(asked)

@@ -38,7 +38,8 @@ _BACKENDS = {
     "inductor": ("inductor", "with Inductor"),
 }
 """The title of each backend's check, and how its failure begins."""
-_SPECIAL = ("nan", "inf", "finite", "assert", "raise")
+SPECIAL = ("nan", "inf", "finite", "assert", "raise")
+"""Words in a condition, or in what an edit changes, for which inputs have NaN and infinities."""
 
 
 def prove(
@@ -80,7 +81,7 @@ def prove(
     with override_program(subject.target, base):
         titles = [_condition_text(test) for test in tests]
         lines = (*titles, *_changed_lines(base, texts))
-        special = any(word in line for word in _SPECIAL for line in lines)
+        special = any(word in line for word in SPECIAL for line in lines)
 
         def explore(known: Mapping[Side, bytes | None]) -> JobOutcome[RecordedRun]:
             explorer = partial(Explorer, subject, tests, known, special, strict)
