@@ -3,7 +3,7 @@
     python benchmarks/sentences.py ask [--public FOLDER] [--jobs 1]
     python benchmarks/sentences.py draw [--count 200] [--seed 46]
 
-`ask` explains the situations of `benchmarks/field`, 80 models of the zoo, drawn with the seed, and
+`ask` explains 40 situations of `benchmarks/field` and 40 models of the zoo, drawn with the seed, and
 the programs in the subfolders of FOLDER: code of other projects, each with a `build.py` beside it
 and a `meta.json` that names its repository, commit and path. What they say is added to
 benchmarks/results/said-<commit>.jsonl as it comes: an interrupted run goes on where it stopped.
@@ -33,8 +33,8 @@ from benchmarks.nightly import git
 from benchmarks.server import Server, read_rows
 
 RESULTS = Path(__file__).parent / "results"
-MODELS, LIMIT, SECONDS = 80, 600.0, 60.0
-"""Models of the zoo, seconds for one program, and seconds of its explanation."""
+PROGRAMS, LIMIT, SECONDS = 40, 600.0, 60.0
+"""Programs of a corpus, seconds for one of them, and seconds of its explanation."""
 
 
 def sentences(found: ExplanationData) -> Iterator[tuple[str, str, int, str]]:
@@ -109,11 +109,12 @@ def questions(public: Path | None, seed: int) -> dict[str, Callable[[], Any]]:
     from benchmarks.field import SITUATIONS
     from benchmarks.models import ENTRIES
 
-    models = random.Random(seed).sample(sorted(ENTRIES), MODELS)
+    drawing = random.Random(seed)
+    situations, models = (drawing.sample(sorted(one), PROGRAMS) for one in (SITUATIONS, ENTRIES))
     folders = sorted(public.resolve().glob("*/build.py")) if public else []
     return {
         **{f"public/{one.parent.name}": partial(_public, one.parent) for one in folders},
-        **{f"field/{name}": partial(_situation, name) for name in SITUATIONS},
+        **{f"field/{name}": partial(_situation, name) for name in situations},
         **{f"zoo/{name}": partial(_model, name) for name in models},
     }
 
