@@ -3,7 +3,7 @@
     python benchmarks/sentences.py ask [--public FOLDER] [--jobs 1]
     python benchmarks/sentences.py draw [--count 200] [--seed 46]
 
-`ask` explains 40 situations of `benchmarks/field` and 40 models of the zoo, drawn with the seed, and
+`ask` explains 40 situations of `benchmarks/field`, 40 models of the zoo, drawn with the seed, and
 the programs in the subfolders of FOLDER: code of other projects, each with a `build.py` beside it
 and a `meta.json` that names its repository, commit and path. What they say is added to
 benchmarks/results/said-<commit>.jsonl as it comes: an interrupted run goes on where it stopped.

@@ -288,6 +288,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(model: Path, target: str, wor
         (("explain", "--html", "nowhere/page.html"), "there is no folder nowhere"),
         (("explain", "--facts", "."), ". is a folder: give the path of a file"),
         (("minify", "--out", "nowhere/repro.py"), "there is no folder nowhere"),
+        (("fix", "--select", "FG999"), "There is no rule FG999"),
+        (("fix", "--ignore", "keep-nothing"), "There is no rule keep-nothing"),
     ],
 )
 def test_flags_are_refused_before_torch_is_imported(model: Path, flags, words: str) -> None:

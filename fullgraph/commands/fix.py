@@ -82,9 +82,9 @@ def add(commands: Commands) -> None:
 def _run_fix(args: argparse.Namespace) -> int:
     """Run `fullgraph fix`."""
     if prefixes := (*args.select, *args.ignore):
-        from fullgraph.rewrites.rules import all_rules
+        from fullgraph.rewrites.rule_pages import rule_pages  # which needs no torch
 
-        names = [name for rule in all_rules() for name in (rule.code, rule.name)]
+        names = [name for page in rule_pages().values() for name in (page.code, page.name)]
         for prefix in prefixes:
             if not any(name.startswith(prefix) for name in names):
                 raise FullgraphError(f"There is no rule {prefix}: `fullgraph rule` lists them all.")

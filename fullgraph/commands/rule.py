@@ -22,14 +22,15 @@ def add(commands: Commands) -> None:
 
 def _run_rule(args: argparse.Namespace) -> int:
     """Run `fullgraph rule`."""
-    from fullgraph.rewrites.rules import all_rules
+    from fullgraph.rewrites.rule_pages import rule_pages  # which needs no torch
 
+    pages = rule_pages().values()
     if args.code is None:
-        for rule in all_rules():
-            print(f"{rule.code}  {rule.name:28} {rule.summary}")
+        for page in pages:
+            print(f"{page.code}  {page.name:28} {page.summary}")
         return 0
-    for rule in all_rules():
-        if args.code in (rule.code, rule.name):
-            print(f"{rule.code} {rule.name}\n\n{rule.doc}")
+    for page in pages:
+        if args.code in (page.code, page.name):
+            print(f"{page.code} {page.name}\n\n{page.doc}")
             return 0
     raise FullgraphError(f"There is no rule {args.code}: `fullgraph rule` lists them all.")
