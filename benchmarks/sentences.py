@@ -100,7 +100,8 @@ def _model(name: str) -> Any:
 
 def _public(folder: Path) -> Any:
     os.chdir(folder)
-    sys.path.insert(0, str(folder))
+    here = str(Path(__file__).parent)  # which holds a package `models`, too
+    sys.path[:] = [str(folder), *(path for path in sys.path if path != here)]
     return *importlib.import_module("build").build(), {}
 
 
@@ -149,7 +150,7 @@ def main() -> int:
     options = parser.parse_args()
     commit = git("rev-parse", "--short", "HEAD").strip()
     journal = RESULTS / f"said-{commit}.jsonl"
-    rows = read_rows(journal)
+    rows = {key: row for key, row in read_rows(journal).items() if not row["crash"]}
     if options.what == "draw":
         path = RESULTS / f"sentences-{commit}.json"
         chosen = draw([*rows.values()], options.count, options.seed)

@@ -14,10 +14,12 @@ from fullgraph.diagnose.taxonomy.remedy import (
     exits,
     is_iterated,
     is_numpy,
+    is_slice,
 )
 
 _OUTSIDE = replace(OUTSIDE, if_=lambda usage: usage.below)
 """For code of torch or Python that broke below the user's: what changes the user's code is none."""
+
 _RESULT = "Compute both results and choose with `torch.where({condition}, …, …)`."
 
 REMEDIES: dict[C, tuple[Remedy, ...]] = {
@@ -37,7 +39,13 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             if_=exits("handled raise"),
         ),
         Remedy(
-            "Raise from inside the graph with `torch._assert_async(~({condition}), …)`.",
+            "Raise from inside the graph with `torch._assert_async({stay}, …)`.",
+            if_=exits("raise"),
+            fix="Raise from inside the graph",
+        ),
+        Remedy(
+            "Raise from inside the graph with `torch._assert_async`, of the whole condition as one "
+            "tensor: `and`, `or` and `not` become `&`, `|` and `~`.",
             if_=exits("raise"),
             fix="Raise from inside the graph",
         ),
@@ -49,12 +57,16 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
         Remedy(
             "Run every iteration, and keep what was computed before the exit with `torch.where` "
-            "and a mask `done = done | ({condition})`.",
+            "and a mask `done = done | ({exit})`.",
             if_=exits("break"),
         ),
         Remedy(
-            "Compute every iteration, and drop its result with `torch.where` where "
-            "`{condition}` holds.",
+            "Run every iteration, and keep what was computed before the exit with `torch.where` "
+            "and a mask of the whole condition.",
+            if_=exits("break"),
+        ),
+        Remedy(
+            "Compute every iteration, and drop its result with `torch.where` where `{exit}` holds.",
             if_=exits("continue"),
         ),
         Remedy(
@@ -94,6 +106,16 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             r"\A[^\n]*\[[^\]]*:[^\]]*\]\s*\Z|\A:|:\Z",
         ),
         Remedy(
+            "Run every iteration, and keep what was computed before the exit with `torch.where` "
+            "and a mask: compare the tensor that the number in {it} comes from.",
+            if_=exits("break"),
+        ),
+        Remedy(
+            "Keep the full shape where elements are selected, with a mask of those that count: "
+            "then the size in {it} is known.",
+            r"\.(shape|size|numel|nelement)\b|\blen\(",
+        ),
+        Remedy(
             "Choose with `torch.where` on the tensor that the number in {it} comes from.",
             r"[<>]|==|!=",
             fix="Choose with `torch.where`",
@@ -110,9 +132,15 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             fix="Use the tensor's own method",
         ),
         Remedy(
+            "Loop to the end of what is sliced, and mask the rounds that do not count: data decide "
+            "where {it} ends.",
+            if_=lambda usage: is_slice(usage) and usage.is_iterated,
+        ),
+        Remedy(
             "Mask with `torch.arange(…) < n` instead of slicing with {it}.",
-            r"\A[^\[\](){}]*:[^\[\](){}]*\Z",
-            lambda usage: not re.search(r"\]\s*[-+*/]?=[^=]", usage.statement),
+            if_=lambda usage: (
+                is_slice(usage) and not re.search(r"\]\s*[-+*/]?=[^=]", usage.statement)
+            ),
         ),
         Remedy(
             "Pass `{number}` as a Python int: `{callee}` needs the number itself, and takes it out "

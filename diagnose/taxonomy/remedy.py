@@ -7,6 +7,7 @@ backquotes.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from string import Formatter
 
 from fullgraph.diagnose.taxonomy.sentences import quote
 from fullgraph.diagnose.taxonomy.usage import Usage
-from fullgraph.diagnose.taxonomy.user_code import PARTS
+from fullgraph.diagnose.taxonomy.user_code import PARTS, parse
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,14 @@ def exits(*names: str) -> Callable[[Usage], object]:
 
 def is_iterated(usage: Usage) -> object:
     return usage.is_iterated or usage.expression.startswith("for ")
+
+
+def is_slice(usage: Usage) -> bool:
+    """Return whether the expression is a slice, as `1:n` in `x[1:n]`."""
+    match parse(f"_[{usage.expression}]"):
+        case ast.Subscript(slice=ast.Slice()):
+            return True
+    return False
 
 
 def calls_above(pattern: str) -> Callable[[Usage], object]:

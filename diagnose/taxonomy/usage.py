@@ -39,6 +39,8 @@ class Usage:
     exit: str = ""
     """The exit at the end of a branch whose condition the expression is: "break", "continue",
     "return", "raise", "handled raise" if the function catches it; "" if there is none."""
+    exits_if: bool | None = True
+    """The truth of the expression with which that exit is taken; None if it does not say that."""
     loop: str = ""
     """The innermost loop around the expression: "for", "while", "while True" or ""."""
     is_iterated: bool = False
@@ -52,9 +54,11 @@ class Usage:
         statement = next((one for one in around if isinstance(one, ast.stmt)), None)
         function = (i for i, one in enumerate(around) if isinstance(one, FunctionNode))
         inside = around[: next(function, len(around))]
+        exit, side = _exit_of(statement, inside) if node is not statement else ("", True)
         return replace(
             self,
-            exit=_exit_of(statement, inside) if node is not statement else "",
+            exit=exit,
+            exits_if=_truth_for(side, inside, statement) if exit else True,
             loop=_loop_of(inside),
             is_iterated=isinstance(statement, ast.For) and statement.iter in around,
             is_handled=statement in inside and handles(inside, statement),
@@ -105,22 +109,48 @@ def _loop_of(inside: list[ast.AST]) -> str:
     return "" if loop is None else "for"
 
 
-def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> str:
+def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> tuple[str, bool]:
     """Return how a branch on the expression ends: "break", "return", …; "" if there is none.
 
-    `statement` contains the expression. `around` are the syntax nodes from the expression outwards
-    to its function; the code branches on the expression if the condition of `statement` is one of
-    them. All results are listed at `Usage.exit`.
+    The second value is the truth of the condition with which this branch is taken. `statement`
+    contains the expression. `around` are the syntax nodes from the expression outwards to its
+    function; the code branches on the expression if the condition of `statement` is one of them.
+    All results are listed at `Usage.exit`.
     """
     if isinstance(statement, ast.Assert) and statement.test in around:
-        return "handled raise" if handles(around, statement) else "raise"
+        return "handled raise" if handles(around, statement) else "raise", False
     if not isinstance(statement, ast.If) or statement.test not in around:
-        return ""
-    ends = [branch[-1] for branch in (statement.body, statement.orelse) if branch]
+        return "", True
+    sides = (True, statement.body), (False, statement.orelse)
+    ends = [(branch[-1], side) for side, branch in sides if branch]
     for kind, name in _EXITS:
-        if any(isinstance(end, kind) for end in ends):
-            return f"handled {name}" if name == "raise" and handles(around, statement) else name
-    return ""
+        for end, side in ends:
+            if isinstance(end, kind):
+                is_handled = name == "raise" and handles(around, statement)
+                return f"handled {name}" if is_handled else name, side
+    return "", True
+
+
+def _truth_for(side: bool, around: list[ast.AST], statement: ast.stmt | None) -> bool | None:
+    """Return the truth of an expression that makes a condition around it `side`, whatever else.
+
+    `around` are the syntax nodes from the expression outwards; None if other operands decide, too.
+    """
+    makes = {True: True, False: False}  # the condition's value, by that of the expression
+    for node in around[1:]:
+        match node:
+            case ast.UnaryOp(op=ast.Not()):
+                makes = {truth: not value for truth, value in makes.items()}
+            case ast.BoolOp(op=operator):
+                decided = isinstance(operator, ast.Or)
+                makes = {truth: value for truth, value in makes.items() if value is decided}
+            case ast.Call(func=ast.Name("bool")):
+                pass
+            case _:
+                if node is not statement:
+                    return None
+                break
+    return next((truth for truth, value in makes.items() if value is side), None)
 
 
 def handles(around: list[ast.AST], statement: ast.stmt) -> bool:

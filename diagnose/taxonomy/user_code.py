@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import partial
 
 from fullgraph.diagnose.taxonomy.known_functions import callee_of
 from fullgraph.diagnose.taxonomy.sentences import quote
@@ -91,6 +92,22 @@ def _condition(usage: Usage) -> str:
     code = _code(usage)
     is_bool = not usage.is_tensor or (usage.value or "").startswith("bool")
     return code if is_bool or not code else f"{code} != 0"
+
+
+def _condition_of_exit(usage: Usage, *, holds: bool = True) -> str:
+    """Return the condition with which the branch exits, or that with which it does not.
+
+    Return "" if the expression alone does not say it.
+    """
+    condition = _condition(usage)
+    if not condition or usage.exits_if is None or usage.exits_if is holds:
+        return condition if usage.exits_if is not None else ""
+    match parse(condition):
+        case ast.Call(func=ast.Attribute(attr="logical_not"), args=[operand]):
+            return ast.unparse(operand)
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return ast.unparse(operand)
+    return f"~({condition})"
 
 
 def _membership(usage: Usage) -> str:
@@ -185,6 +202,8 @@ def _numpy(usage: Usage) -> str:
 PARTS: dict[str, Callable[[Usage], str]] = {
     "code": _code,
     "condition": _condition,
+    "exit": _condition_of_exit,
+    "stay": partial(_condition_of_exit, holds=False),
     "callee": lambda usage: callee_of(usage.expression),
     "member": _membership,
     "reduction": _reduction,

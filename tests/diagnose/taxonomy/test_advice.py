@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+from textwrap import indent
+
 import pytest
 
 from fullgraph.compiler.categories import Category as C
+from fullgraph.compiler.sources import read_source
 from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.explanation_data import Advice
 from fullgraph.diagnose.taxonomy.advice import FIXES, advise, with_user_expression
 from fullgraph.diagnose.taxonomy.usage import Usage
 from tests.diagnose.taxonomy.snippets import a_break, breaks
+from tests.rewrites.harness import imported
 from tests.text import block
 
 
@@ -102,3 +107,48 @@ def test_the_example_stays_general_where_it_is_not() -> None:
 )
 def test_advice_claims_what_was_seen(category: C, usage: Usage, phrase: str, is_said: bool) -> None:
     assert (phrase in advise(category, usage)[0].text) is is_said
+
+
+@pytest.mark.parametrize(
+    "statement, phrase",
+    [
+        ("if bad.any(): raise ValueError", "_assert_async(~(bad.any()), …)"),
+        ("if not bad.any(): raise ValueError", "_assert_async(bad.any(), …)"),
+        ("if n > 3 or bad.any(): raise ValueError", "_assert_async(~(bad.any()), …)"),
+        ("if not (n > 3 and bad.any()): raise ValueError", "_assert_async(bad.any(), …)"),
+        ("if n > 3 and bad.any(): raise ValueError", "of the whole condition"),
+        ("if not n and not bad.any(): raise ValueError", "of the whole condition"),
+        ("if bad.any():\n    pass\nelse:\n    raise ValueError", "_assert_async(bad.any(), …)"),
+        ("assert bad.any()", "_assert_async(bad.any(), …)"),
+        ("assert not bad.any()", "_assert_async(~(bad.any()), …)"),
+        ("for i in x:\n    if not bad.any(): break", "done | (~(bad.any()))"),
+        ("for i in x:\n    if n and bad.any(): break", "a mask of the whole condition"),
+        ("for i in x:\n    if not bad.any(): continue", "where `~(bad.any())` holds"),
+    ],
+)
+def test_advice_on_a_branch_has_the_condition_with_which_it_exits(statement, phrase) -> None:
+    usage = usage_in(statement, "bad.any()", value="bool[] True")
+    assert phrase in advise(C.BRANCH, usage)[0].text
+
+
+@pytest.mark.parametrize(
+    "category, statement, expression, phrase",
+    [
+        (C.GUARD, "if rows.shape[0] == 0: x = y", "rows.shape[0] == 0", "Keep the full shape"),
+        (C.GUARD, "if n < 3: x = y", "n < 3", "Choose with `torch.where`"),
+        (C.GUARD, "for i in x:\n    if n < 3: break", "n < 3", "Run every iteration"),
+        (C.SCALAR, "y = x[:n[0]]", ":n[0]", "Mask with `torch.arange(…) < n`"),
+        (C.SCALAR, "for y in x[:n[0]][::-1]: pass", ":n[0]", "mask the rounds that do not count"),
+        (C.SCALAR, "x[:n[0]] = y", ":n[0]", "Write with `index_copy`"),
+    ],
+)
+def test_advice_fits_what_the_number_is_for(category, statement, expression, phrase) -> None:
+    assert phrase in advise(category, usage_in(statement, expression))[0].text
+
+
+def usage_in(statement: str, expression: str, **known: str) -> Usage:
+    """Return the usage of an expression in a statement of a function."""
+    file = read_source(str(imported(f"def f(x):\n{indent(statement, '    ')}\n").__file__))
+    node = next(one for one in ast.walk(file.tree) if file.segment(one) == expression)
+    around = next(one for one in file.ancestors(node) if isinstance(one, ast.stmt))
+    return Usage(expression, file.segment(around), **known).within(file, node)
