@@ -196,7 +196,7 @@ def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
     if found := _FAKE_ERROR.search(failure.message):
         return replace(
             crash,
-            message=f"{code} fails: {found[1].rstrip('.')}.",
+            message=f"{code} fails: {_first_line(found[1])}.",
             conclusion="It works in eager, but not on the fake tensors that Dynamo traces with. "
             + advise_on_fake(code),
         )
@@ -207,6 +207,11 @@ def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
             f"ask before {code} whether it can work.",
         )
     return crash
+
+
+def _first_line(error: str) -> str:
+    """Return the first line of an error, also of one with escaped line breaks, without its stop."""
+    return error.replace("\\n", "\n").partition("\n")[0].rstrip(".")
 
 
 def _describe_graphs(recording: Recording, causes: tuple[Cause, ...]) -> tuple[GraphInfo, ...]:

@@ -232,6 +232,8 @@ def _classify_explicit_break(brk: Break, expression: str, statement: str) -> C:
 
 
 def _classify_fake_tensor(brk: Break, expression: str, statement: str) -> C:
+    if "specialized integer from data-dependent" in f"{brk.context} {brk.explanation}":
+        return C.GUARD
     return C.NESTED if re.search("nested_?tensor", brk.context, re.IGNORECASE) else C.FAKE
 
 

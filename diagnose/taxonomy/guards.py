@@ -27,6 +27,11 @@ _DYNAMIC = Advice(
 _AS_TENSOR = Advice(
     "Pass the number as a 0-d tensor.", "code", "compiled(x, 0.5)", "compiled(x, torch.tensor(0.5))"
 )
+_EXPECT_ONE = Advice(
+    "Expect one recompile: from its second value on an int is dynamic, unless Python needs it as a "
+    "constant, as the index of a list or the length of a loop.",
+    "code",
+)
 _SAME = Advice("Pass the same value at every call, or compile one function for each value.", "code")
 _STATE = {
     "grad_mode": "The grad mode",
@@ -48,9 +53,21 @@ def describe_guard(guard: str) -> GuardAdvice:
     for pattern, describe in _FORMS:
         if found := re.search(pattern, guard):
             text, advice = describe(found)
+            if _STACK.search(text):
+                return _name_stack_values(text), (_REMOVE_BREAK,)
             if "``" not in text:  # a value without a name
                 return text, advice
     return f"`{guard}` no longer holds.", ()
+
+
+_STACK = re.compile(r"`___stack\d+[^`]*`")
+"""Dynamo's name for a value that was there when the graph broke."""
+_REMOVE_BREAK = Advice("Remove the graph break that the value comes from.", "code")
+
+
+def _name_stack_values(text: str) -> str:
+    text = _STACK.sub("a value that came out of the graph break before it", text)
+    return text[0].upper() + text[1:]
 
 
 def plain_names(guard: str) -> str:
@@ -138,8 +155,8 @@ def _describe_training_mode(found: re.Match[str]) -> GuardAdvice:
 
 def _describe_break_value(found: re.Match[str]) -> GuardAdvice:
     """Describe a changed value that came out of an earlier graph break."""
-    advice = Advice("Remove the graph break that the number comes from.", "code")
-    return f"A value that was {found[1]} came out of the graph break before it.", (advice,)
+    text = f"A value that was {found[1]} came out of the graph break before it."
+    return text, (_REMOVE_BREAK,)
 
 
 def _describe_length(found: re.Match[str]) -> GuardAdvice:
@@ -158,6 +175,8 @@ def _describe_value(found: re.Match[str]) -> GuardAdvice:
     text = f"`{name}` was {old}, now another value."
     if re.fullmatch(r"-?\d+", old) and name.startswith("self."):
         return _describe_attribute(found)
+    if re.fullmatch(r"-?\d+", old):
+        return text, (_EXPECT_ONE, _SAME)
     if re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", old):
         return text, (_AS_TENSOR, _SAME)
     return text, (_SAME,)
@@ -198,8 +217,7 @@ def _describe_attribute(found: re.Match[str]) -> GuardAdvice:
 def _describe_freed(found: re.Match[str]) -> GuardAdvice:
     """Describe an object that a version was compiled for and that no longer lives."""
     if found[1].startswith("___stack"):
-        advice = Advice("Remove the graph break that the value comes from.", "code")
-        return "A value that came out of the graph break before it was freed.", (advice,)
+        return "A value that came out of the graph break before it was freed.", (_REMOVE_BREAK,)
     advice = Advice("Keep the object alive, and pass the same one at every call.", "code")
     return f"The `{found[1]}` of the version before was freed.", (advice,)
 

@@ -181,6 +181,11 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             r"torch\.set_",
             fix="Set it once",
         ),
+        Remedy(
+            "Remove the graph breaks inside {it}, or make the object that it uses outside the "
+            "compiled function.",
+            if_=lambda usage: usage.context.startswith("Reconstruction failure"),
+        ),
         Remedy("Return the value, and do {it} outside the compiled function."),
     ),
     C.OPAQUE: (Remedy("Make the object outside the compiled function and pass it in: {it}."),),

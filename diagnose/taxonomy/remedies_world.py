@@ -51,12 +51,12 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
     C.RANDOM: (
         Remedy(
             "Shuffle with torch: `torch.randperm(n)` in place of {it}.",
-            r"\b(shuffle|permutation|sample)\(",
+            r"\b_?(shuffle|permutation|sample)\(",
             trap="The numbers come from torch's generator, another stream.",
         ),
         Remedy(
             "Draw an index with torch in place of {it}: `torch.randint(n, ())`.",
-            r"\bchoices?\(",
+            r"\b_?choices?\(",
             trap="The numbers come from torch's generator, another stream.",
         ),
         Remedy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 
 from fullgraph.compiler.categories import Category as C
@@ -111,6 +112,10 @@ _BELOW: dict[C, str] = {
 """Sentences for code of torch or Python that the user's expression calls, and that broke."""
 
 
+_NUMPY_VALUE = re.compile(r"(ndarray|u?int\d+|float\d+) ")
+"""How the text of a NumPy value begins."""
+
+
 def describe_break(
     brk: Break, usage: Usage, category: C, function: KnownFunction | None = None
 ) -> str:
@@ -125,6 +130,11 @@ def describe_break(
         return _describe_consequence(brk, expression, category)
     if category is C.EXCEPTION:
         return _describe_exception(brk, expression)
+    if brk.gb_type.startswith("Reconstruction failure"):
+        return (
+            f"{quote(expression)} needs a value outside of the graph that Dynamo made while "
+            "tracing and cannot rebuild."
+        )
     named = callee_of(expression) or re.fullmatch(r"[\w.]*(\[.*\])?", expression)
     if function is not None and function.category is category and named:
         template = f"{{it}} cannot be traced: {function.reason}."
@@ -161,6 +171,10 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
         return "{it} changes Python state in a gradient hook, which a graph's backward cannot do."
     if category is C.HIGHER_ORDER and "side effect" in usage.context and usage.outer_function:
         return "{it} changes what lies outside the function that `{outer}` traces."
+    if category is C.SCALAR and _NUMPY_VALUE.match(usage.value or ""):
+        return (
+            "{it} takes a Python number from a NumPy array{here}, which Dynamo traces as a tensor."
+        )
     if category is C.SCALAR and re.match(r"(torch|F|nn\.functional)\.\w+\(", expression):
         return "{it} needs a Python number where it gets a tensor."
     if usage.below and category in _BELOW:
@@ -242,8 +256,9 @@ def _shown_part(expression: str) -> str:
 
 def _value_clause(value: str | None, category: C) -> str:
     """Return " (bool[], here True)" for a scalar tensor, " (here f32[3])" else; "" if unknown."""
-    if not value or (category is C.SCALAR and TENSOR.match(value)):
-        return ""  # the tensor made with the number, not the number
+    made = TENSOR if category is C.SCALAR else re.compile("ndarray ")
+    if not value or (category in (C.SCALAR, C.NUMPY_SCALAR) and made.match(value)):
+        return ""  # the tensor or array made with the number, not the number
     kind, _, number = value.partition("[] ")
     if number:
         return f" ({kind}[], here {number})"
@@ -276,7 +291,9 @@ def _describe_consequence(brk: Break, expression: str, category: C) -> str:
 
 def _describe_callee(brk: Break, expression: str) -> str:
     """Return the name of the function that was called; "this function" if unknown."""
-    name = callee_of(expression) or named_in_context(brk.context)
+    name, inner = callee_of(expression), named_in_context(brk.context)
+    if not name or (inner and hasattr(builtins, name)):  # `len(graph)` runs `Graph.__len__`
+        name = inner or name
     return f"`{name}`" if name else "this function"
 
 

@@ -244,7 +244,10 @@ class _UnmaskSearch:
         self.suspects.clear()
         failure = outcome.error or (outcome.values.raised if branches.forced else None)
         if failure and len(branches.new) == 1:
-            self.ends.append(BlockedPlace(branches.new[0], f"its other side raises {failure}"))
+            how = (
+                "the trace of its other side ended in" if outcome.error else "its other side raises"
+            )
+            self.ends.append(BlockedPlace(branches.new[0], f"{how} {failure}"))
         elif failure and not branches.forced:
             last = [*self.targets.values()][-1].place
             self.ends.append(BlockedPlace(last, f"the trace behind it ended in {failure}"))
