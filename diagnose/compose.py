@@ -61,7 +61,7 @@ def compose_explanation(evidence: Evidence) -> Explanation:
     causes = add_estimates(causes, evidence.savings)
     crashes = tuple(_find_crashes(evidence))
     graphs = _describe_graphs(recording, causes)
-    recompiles = describe_recompiles(recording)
+    recompiles = describe_recompiles(recording, evidence.function)
     default_groups = group_breaks(recording, "default", evidence.function)
     breaks = sum(len(group.breaks) for group in default_groups)
     first_graphs = sum(1 for graph in first_call.graphs if graph.phase == "forward")

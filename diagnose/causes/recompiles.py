@@ -17,10 +17,14 @@ _EACH_CALL = 3
 Dynamo makes a number or a size dynamic where it can."""
 
 
-def describe_recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
+def describe_recompiles(
+    recording: Recording, function: Position | None = None
+) -> tuple[RecompileInfo, ...]:
     """Return one entry for each value that caused recompiles.
 
     Those that change in each call come first, then those with the longest compile time.
+    `function` is where the function being explained is defined: a caller cannot mark the tensors of
+    another frame as dynamic.
     """
     compile_seconds = {event.compile_id: event.total for event in recording.timings}
     groups: dict[tuple[str, ...], list[Recompile]] = {}
@@ -31,7 +35,17 @@ def describe_recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
             key = sizes.setdefault(root.key, key)
         groups.setdefault(key, []).append(event)
     entries = [_describe_recompiles(events, compile_seconds) for events in groups.values()]
+    if function is not None:
+        entries = [one if _is_of(one, function) else _without_marks(one) for one in entries]
     return tuple(sorted(entries, key=_weight))
+
+
+def _is_of(one: RecompileInfo, function: Position) -> bool:
+    return (one.file, one.line) == (function.file, function.line)
+
+
+def _without_marks(one: RecompileInfo) -> RecompileInfo:
+    return replace(one, advice=tuple(tip for tip in one.advice if "mark_dynamic" not in tip.after))
 
 
 def _weight(one: RecompileInfo) -> tuple[bool, float, int]:
@@ -169,8 +183,8 @@ def note_guards(program: Program, counters: Iterable[str]) -> Iterator[Note]:
     for name in counters:
         yield Note(
             "guard",
-            f"`{name}` is a Python number that changes with each call, and Dynamo guards on it: "
-            "where `forward` reads it, each call recompiles until the limit.",
+            f"`{name}` is a Python number that the call changed, and Dynamo guards on it: where "
+            "`forward` reads it, each call that changes it recompiles, until the limit.",
         )
     call = program.calls[0]
     named: list[tuple[str, object]] = [

@@ -65,6 +65,8 @@ def classify(brk: Break, usage: Usage, function: KnownFunction | None = None) ->
     if _CACHED.search(brk.stack[-1].file) and brk.stack[-1].function == "__get__":
         return C.CACHED
     category = category_of_gb_type(brk.gb_type)
+    if category is C.GENERATOR and re.match(r"[\[{]", expression):
+        return C.COMPREHENSION  # which is a frame of its own up to Python 3.11
     if category is C.GRAD_FN and _MODULE_CALL.search(brk.stack[-1].file):
         return C.HOOK  # of the kind before `register_full_backward_hook`
     if category is C.HIGHER_ORDER and usage.is_in_hook:
@@ -232,7 +234,9 @@ def _classify_explicit_break(brk: Break, expression: str, statement: str) -> C:
 
 
 def _classify_fake_tensor(brk: Break, expression: str, statement: str) -> C:
-    if "specialized integer from data-dependent" in f"{brk.context} {brk.explanation}":
+    if re.search(
+        r"extract specialized \w+ from data-dependent", f"{brk.context} {brk.explanation}"
+    ):
         return C.GUARD
     return C.NESTED if re.search("nested_?tensor", brk.context, re.IGNORECASE) else C.FAKE
 

@@ -20,6 +20,8 @@ from fullgraph.diagnose.taxonomy.remedy import (
 _OUTSIDE = replace(OUTSIDE, if_=lambda usage: usage.below)
 """For code of torch or Python that broke below the user's: what changes the user's code is none."""
 
+_FILLS = re.compile(r"\]\s*=\s*(-?[\d.]+|True|False|float\([^()]*\))\s*\Z")
+"""Finds the assignment of one number to the elements of a tensor."""
 _RESULT = "Compute both results and choose with `torch.where({condition}, …, …)`."
 
 REMEDIES: dict[C, tuple[Remedy, ...]] = {
@@ -135,6 +137,10 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             "Loop to the end of what is sliced, and mask the rounds that do not count: data decide "
             "where {it} ends.",
             if_=lambda usage: is_slice(usage) and usage.is_iterated,
+        ),
+        Remedy(
+            "Fill through a mask, `torch.where(torch.arange(…) < n, …, …)`: {it} depends on data.",
+            if_=lambda usage: is_slice(usage) and _FILLS.search(usage.statement),
         ),
         Remedy(
             "Mask with `torch.arange(…) < n` instead of slicing with {it}.",

@@ -24,6 +24,11 @@ _LOCK = re.compile(r"[Ll]ock\b|\bacquire\b|\brelease\b|Semaphore|Condition")
 REMEDIES: dict[C, tuple[Remedy, ...]] = {
     C.PRINT: (
         Remedy(
+            "Iterate without the progress bar that {it} draws, or draw it outside the compiled "
+            "function.",
+            r"\b(tqdm|trange)\b",
+        ),
+        Remedy(
             "Guard {it} with `if not torch.compiler.is_compiling():`.",
             fix="Guard it",
         ),

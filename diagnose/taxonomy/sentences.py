@@ -54,7 +54,7 @@ _SENTENCES: dict[C, str] = {
     C.NUMPY: "{it} cannot be traced: Dynamo has no torch equivalent of this NumPy function.",
     C.VARIABLE: "{it} cannot be traced: `Variable` is an empty wrapper since torch 0.4.",
     C.LEGACY_ARGUMENT: "{it} cannot be traced: `size_average` and `reduce` are deprecated.",
-    C.RNN: "{it} needs {module}, and Dynamo leaves RNN, LSTM and GRU modules to eager by default.",
+    C.RNN: "{it} uses {module}, and Dynamo leaves RNN, LSTM and GRU modules to eager by default.",
     C.C_EXTENSION: "{it} cannot be traced: {callee} is implemented in C.",
     C.SKIPPED: "{it} cannot be traced: Dynamo does not enter {callee}.",
     C.DISABLED: "{it} is excluded from compilation by `torch.compiler.disable`.",
@@ -175,7 +175,7 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
         return (
             "{it} takes a Python number from a NumPy array{here}, which Dynamo traces as a tensor."
         )
-    if category is C.SCALAR and re.match(r"(torch|F|nn\.functional)\.\w+\(", expression):
+    if category is C.SCALAR and re.match(r"(torch|F|nn\.functional)\.\w+\((?!.*\)\.)", expression):
         return "{it} needs a Python number where it gets a tensor."
     if usage.below and category in _BELOW:
         return _BELOW[category]

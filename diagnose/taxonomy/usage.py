@@ -87,8 +87,8 @@ class Usage:
 
     @property
     def is_tensors(self) -> bool:
-        """Whether the expression's value was a tensor in eager, or a container of some."""
-        value = re.sub(r"\A\w+ of \d+ ", "", self.value or "")
+        """Whether the expression's value was a tensor or array in eager, or a container of some."""
+        value = re.sub(r"\A(\w+ of \d+ )?(ndarray )?", "", self.value or "")
         return bool(TENSOR.match(value))
 
     @property

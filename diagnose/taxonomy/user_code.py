@@ -146,15 +146,19 @@ def _container(usage: Usage) -> str:
 
 
 def _number(usage: Usage) -> str:
-    """Return `self.k` for `torch.topk(x, self.k)`: the only non-literal argument after the first.
+    """Return `self.k` for `torch.topk(x, self.k)`.
 
-    Return "" for other code, and if there are several such arguments.
+    It is the only argument after the first that is no literal, dtype or device. Return "" for other
+    code, and if there are several such arguments.
     """
     node = parse(usage.expression)
     if not isinstance(node, ast.Call):
         return ""
-    values = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
-    names = [value for value in values if not isinstance(value, ast.Constant)]
+    named = [one.value for one in node.keywords if one.arg not in ("dtype", "device", "out")]
+    values = [*node.args[1:], *named]
+    names = [
+        value for value in values if not isinstance(value, ast.Constant | ast.Tuple | ast.List)
+    ]
     return ast.unparse(names[0]) if len(names) == 1 else ""
 
 

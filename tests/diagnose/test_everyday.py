@@ -55,7 +55,7 @@ ROWS = [
         e.Recurrent,
         "self.drop",
         "RNN module",
-        "needs the RNN module `Recurrent`",
+        "uses the RNN module `Recurrent`",
         "allow_rnn",
         "FG901",
     ),

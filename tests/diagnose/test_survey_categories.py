@@ -129,7 +129,7 @@ ROWS = [
         "scalar extraction",
         "torch.tensor(x.size()).tolist()",
         ".shape",
-        "Python number",
+        "Python scalar",
     ),
     Row(survey.python_random, "random number", "random.random()", "torch.where", "random"),
     Row(

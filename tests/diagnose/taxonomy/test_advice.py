@@ -103,6 +103,8 @@ def test_the_example_stays_general_where_it_is_not() -> None:
         (C.BRANCH, Usage("a and b"), "torch.where(a and b", False),
         (C.BRANCH, Usage("0 < x < 1"), "torch.where(0 < x", False),
         (C.PARAMETER, Usage("self.act(self.fc(x))"), "Make `self.act", False),
+        (C.PRINT, Usage("for i in trange(3)"), "is_compiling", False),
+        (C.SIDE_EFFECT, Usage("a.f()", context="Reconstruction failure"), "Remove the graph", True),
     ],
 )
 def test_advice_claims_what_was_seen(category: C, usage: Usage, phrase: str, is_said: bool) -> None:
@@ -140,6 +142,13 @@ def test_advice_on_a_branch_has_the_condition_with_which_it_exits(statement, phr
         (C.SCALAR, "y = x[:n[0]]", ":n[0]", "Mask with `torch.arange(…) < n`"),
         (C.SCALAR, "for y in x[:n[0]][::-1]: pass", ":n[0]", "mask the rounds that do not count"),
         (C.SCALAR, "x[:n[0]] = y", ":n[0]", "Write with `index_copy`"),
+        (C.SCALAR, "x[0, n[0]:] = 0", "n[0]:", "Fill through a mask"),
+        (
+            C.SCALAR,
+            "y = torch.arange(n, device=x.device)",
+            "torch.arange(n, device=x.device)",
+            "the caller",
+        ),
     ],
 )
 def test_advice_fits_what_the_number_is_for(category, statement, expression, phrase) -> None:

@@ -174,3 +174,19 @@ def test_the_recompile_limit_says_how_often_and_what_then() -> None:
         pytest.skip("this torch does not tell the limit as a break")
     said = [describe_limit(brk) for brk in recorder.recording.breaks]
     assert said == ["`count` was compiled 8 times; from now on it runs eager."]
+
+
+def test_a_value_of_the_stack_has_no_name() -> None:
+    for guard in (
+        "tensor '___stack0' size mismatch at index 0. expected 4, actual 5",
+        "tensor '___stack2' stride mismatch at index 0. expected 0, actual 32",
+        "___stack1 is None",
+    ):
+        text, advice = describe_guard(guard)
+        assert text.startswith("A value that came out of the graph break before it ")
+        assert [one.text for one in advice] == ["Remove the graph break that the value comes from."]
+
+
+def test_an_int_becomes_dynamic_by_itself() -> None:
+    _, (advice, _) = describe_guard("L['step'] == 2")
+    assert advice.text.startswith("Expect one recompile")
