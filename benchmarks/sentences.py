@@ -1,14 +1,15 @@
 """Draw sentences from reports at random, for a reader to judge: is it true, is it useful?
 
     python benchmarks/sentences.py ask [--public FOLDER] [--jobs 1]
-    python benchmarks/sentences.py draw [--count 200] [--seed 46]
+    python benchmarks/sentences.py draw [--public FOLDER] [--count 200] [--seed 46]
 
 `ask` explains 40 situations of `benchmarks/field`, 40 models of the zoo, drawn with the seed, and
 the programs in the subfolders of FOLDER: code of other projects, each with a `build.py` beside it
 and a `meta.json` that names its repository, commit and path. What they say is added to
 benchmarks/results/said-<commit>.jsonl as it comes: an interrupted run goes on where it stopped.
 `draw` writes benchmarks/results/sentences-<commit>.json: sentences with the place in the code that
-each speaks of, a third of each kind of program, with "true" and "useful" still to be filled in.
+each is about, a third of each kind of program, with "true" and "useful" still to be filled in. Of
+other projects it holds the place alone, and no line of their code.
 """
 
 from __future__ import annotations
@@ -120,13 +121,27 @@ def questions(public: Path | None, seed: int) -> dict[str, Callable[[], Any]]:
     }
 
 
-def draw(rows: list[dict[str, Any]], count: int, seed: int) -> list[dict[str, Any]]:
+def place_of(key: str, file: str, line: int, public: Path | None) -> str:
+    """Return where a sentence points: "owner/name@commit:file.py:12" in another project."""
+    corpus, _, name = key.partition("/")
+    if corpus != "public" or public is None or not file.startswith(str(public.resolve())):
+        return f"{file}:{line}"
+    meta = json.loads((public / name / "meta.json").read_text())
+    inside = Path(file).relative_to(public.resolve() / name)
+    return f"{meta['repository']}@{meta['commit']}:{inside}:{line}"
+
+
+def draw(
+    rows: list[dict[str, Any]], count: int, seed: int, public: Path | None
+) -> list[dict[str, Any]]:
     """Draw sentences, as many of each corpus if it has them."""
     pools: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         corpus = row["key"].partition("/")[0]
         for kind, file, line, text in row.get("said", ()):
-            one = {"program": row["key"], "kind": kind, "place": f"{file}:{line}", "sentence": text}
+            place = place_of(row["key"], file, line, public)
+            text = text.partition("\n- ")[0]
+            one = {"program": row["key"], "kind": kind, "place": place, "sentence": text}
             pools.setdefault(corpus, []).append(one | {"true": None, "useful": None, "why": ""})
     chosen: list[dict[str, Any]] = []
     drawing = random.Random(seed)
@@ -153,7 +168,7 @@ def main() -> int:
     rows = {key: row for key, row in read_rows(journal).items() if not row["crash"]}
     if options.what == "draw":
         path = RESULTS / f"sentences-{commit}.json"
-        chosen = draw([*rows.values()], options.count, options.seed)
+        chosen = draw([*rows.values()], options.count, options.seed, options.public)
         path.write_text(json.dumps(chosen, indent=1, ensure_ascii=False) + "\n")
         print(f"{len(chosen)} sentences: {path}")
         return 0
