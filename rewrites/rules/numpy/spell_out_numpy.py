@@ -14,7 +14,8 @@ After:
     total = np.sum(np.where(np.isnan(x), 0, x), axis=1)
     for i, j in itertools.product(range(h), range(w)): ...
 
-Assumes nothing: the values are the same.
+The values are the same. Unsafe for sums and products of floats: NumPy warns of infinities of both
+signs, and of an overflow, and traced code does not.
 
 Refuses: functions that no others can be written for (`np.interp`, `np.vectorize`), calls with
 `out=`, and arguments that would be computed twice.
@@ -26,7 +27,7 @@ import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site, walk
-from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 
 _NAMES = {
@@ -48,6 +49,7 @@ _NAMES = {
 """NumPy's older names of functions, by their names in the array API standard."""
 _NAN = {"nansum": ("sum", "0"), "nanprod": ("prod", "1"), "nancumsum": ("cumsum", "0")}
 _NAN |= {"nancumprod": ("cumprod", "1")}
+_NO_WARNING = "nobody needs NumPy's warning of an overflow or of infinities of both signs"
 _WHY = "Functions of NumPy that are traced do the same."
 
 
@@ -62,8 +64,17 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         if isinstance(new, Refusal):
             return new
         if new is not None:
-            return Rewrite({call: new}, _WHY, imports=("itertools",) if name == "ndindex" else ())
+            imports = ("itertools",) if name == "ndindex" else ()
+            if name not in _NAN or _holds_whole_numbers(site, call.args[0].value):
+                return Rewrite({call: new}, _WHY, imports=imports)
+            return Rewrite({call: new}, _WHY, Applicability.UNSAFE, (_NO_WARNING,), imports)
     return Refusal("no other functions of NumPy do the same") if calls else None
+
+
+def _holds_whole_numbers(site: Site, array: cst.BaseExpression) -> bool:
+    seen = site.observed(array)
+    kinds = {one.dtype.rstrip("0123456789") for one in seen.arrays} if seen is not None else set()
+    return bool(kinds) and kinds <= {"int", "uint", "bool"}
 
 
 def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refusal | None:

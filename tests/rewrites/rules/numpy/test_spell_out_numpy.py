@@ -53,7 +53,8 @@ def test_fixed(before, after):
     if not outcome.before.causes:  # this torch traces it
         return
     assert outcome.source == source(after), outcome.refusals
-    assert outcome.applicability == [Applicability.SAFE]
+    warns = "nansum" in before
+    assert outcome.applicability == [Applicability.UNSAFE if warns else Applicability.SAFE]
     outcome.check(exact=True)
 
 
@@ -65,3 +66,15 @@ def test_a_loop_over_indices():
     outcome = rewritten(source, X)
     assert "for i, j in itertools.product(range(2), range(2)):\n" in outcome.source
     outcome.check(exact=True)
+
+
+@pytest.mark.parametrize(
+    "x, assumes",
+    [(X, ("nobody needs NumPy's warning of an overflow or of infinities of both signs",))]
+    + [(one, ()) for one in (torch.arange(4), torch.tensor([True, False]))],
+)
+def test_only_sums_of_floats_warn(x, assumes):
+    source = f"{HEAD}def f(x):\n    a = x.numpy()\n    return np.nansum(a)\n"
+    text, (edit,), _ = offered(source, "np.nansum(a)", "NumPy function", x, rule="FG232")
+    assert "np.sum(np.where(np.isnan(a), 0, a))" in text
+    assert edit.assumes == assumes
