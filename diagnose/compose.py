@@ -279,8 +279,8 @@ def _note_syncs(causes: tuple[Cause, ...]) -> Iterator[Note]:
         if cause.category in _NEEDS_HOST_VALUE:
             yield Note(
                 "sync",
-                f"`{cause.expression}` needs a value on the host: on a GPU each call waits for "
-                "the device.",
+                f"`{cause.expression}` needs a value on the host: if its tensor is on a GPU, each "
+                "call waits for the device.",
                 cause.position,
             )
 

@@ -109,9 +109,9 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             when=r"(size\(|shape).*tolist\(",
         ),
         code(
-            "Write with `index_copy` at positions that are a tensor.",
+            "Write with `index_copy_` at positions that are a tensor.",
             "i = int(index)\ny = z.clone()\ny[:, i : i + 2] = x[:, :2]",
-            "i = index + torch.arange(2)\ny = z.index_copy(1, i, x[:, :2])",
+            "i = index + torch.arange(2)\ny = z.clone()\ny.index_copy_(1, i, x[:, :2])",
             when=r"\[[^\]]*:[^\]]*\]\s*=[^=]|^:|:\s*\Z",
         ),
         code(

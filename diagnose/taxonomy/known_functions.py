@@ -36,6 +36,7 @@ _CALLED: tuple[tuple[str, C, str], ...] = (
     ("uuid.*", C.UNIQUE_ID, "it asks the operating system for random bytes"),
     ("secrets.*", C.UNIQUE_ID, "it asks the operating system for random bytes"),
     ("*urandom", C.UNIQUE_ID, "it asks the operating system for random bytes"),
+    ("torch*.initial_seed", C.RNG_STATE, "it reads the seed of torch's random generator"),
     ("torch.random.*", C.RNG_STATE, "it reads or sets the state of torch's random generator"),
     ("torch*.*rng_state*", C.RNG_STATE, "it reads or sets the state of a random generator"),
     ("torch.*seed*", C.RNG_STATE, "it sets the state of torch's random generator"),

@@ -20,6 +20,8 @@ from fullgraph.diagnose.taxonomy.remedy import (
 _OUTSIDE = replace(OUTSIDE, if_=lambda usage: usage.below)
 """For code of torch or Python that broke below the user's: what changes the user's code is none."""
 
+_SIZE = r"\.(shape|size|numel|nelement)\b|\blen\("
+"""Finds the size of something in an expression."""
 _FILLS = re.compile(r"\]\s*=\s*(-?[\d.]+|True|False|float\([^()]*\))\s*\Z")
 """Finds the assignment of one number to the elements of a tensor."""
 _RESULT = "Compute both results and choose with `torch.where({condition}, …, …)`."
@@ -97,6 +99,12 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         Remedy(
             "Check before the elements are selected, with `torch._assert_async(~mask.any(), …)`: "
             "their number is known only at run time.",
+            _SIZE,
+            exits("raise"),
+        ),
+        Remedy(
+            "Raise from inside the graph with `torch._assert_async`: compare the tensor that the "
+            "number in {it} comes from.",
             if_=exits("raise"),
         ),
         Remedy(
@@ -115,7 +123,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         Remedy(
             "Keep the full shape where elements are selected, with a mask of those that count: "
             "then the size in {it} is known.",
-            r"\.(shape|size|numel|nelement)\b|\blen\(",
+            _SIZE,
         ),
         Remedy(
             "Choose with `torch.where` on the tensor that the number in {it} comes from.",

@@ -141,7 +141,7 @@ def test_advice_on_a_branch_has_the_condition_with_which_it_exits(statement, phr
         (C.GUARD, "for i in x:\n    if n < 3: break", "n < 3", "Run every iteration"),
         (C.SCALAR, "y = x[:n[0]]", ":n[0]", "Mask with `torch.arange(…) < n`"),
         (C.SCALAR, "for y in x[:n[0]][::-1]: pass", ":n[0]", "mask the rounds that do not count"),
-        (C.SCALAR, "x[:n[0]] = y", ":n[0]", "Write with `index_copy`"),
+        (C.SCALAR, "x[:n[0]] = y", ":n[0]", "Write with `index_copy_`"),
         (C.SCALAR, "x[0, n[0]:] = 0", "n[0]:", "Fill through a mask"),
         (
             C.SCALAR,
