@@ -23,8 +23,11 @@ from pathlib import Path
 import pytest
 
 import fullgraph
+import fullgraph.diagnose.explain as explaining
 from fullgraph.cli import command_line, main
 from fullgraph.compiler.isolation import run_isolated
+from fullgraph.diagnose.evidence import Evidence
+from fullgraph.diagnose.explanation import Explanation
 from fullgraph.waiting import announce
 from tests.text import block
 
@@ -375,8 +378,18 @@ def test_run_attributes_graphs_to_each_compiled_function() -> None:
 @pytest.mark.parametrize("command", ["explain", "fix"])
 def test_ctrl_c_prints_what_was_found(command: str) -> None:
     def interrupt() -> None:
+        """Interrupt the command soon after it has explained the first cause."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        threading.Timer(6, os.kill, (os.getpid(), signal.SIGINT)).start()
+        compose, timers = explaining.compose_explanation, []
+
+        def composed(evidence: Evidence) -> Explanation:
+            found = compose(evidence)
+            if found.causes and not timers:
+                timers.append(threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)))
+                timers[0].start()
+            return found
+
+        explaining.compose_explanation = composed
 
     code, output, errors = walk(command, "modules.py:Slower", before=interrupt)
     assert code == 130 and "fullgraph: interrupted." in errors
