@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import random
 import re
 import sys
@@ -222,16 +221,12 @@ def main() -> int:
     path.parent.mkdir(exist_ok=True)
     if options.fresh:
         path.unlink(missing_ok=True)
-    rows = {key: row for key, row in read_rows(path).items() if not row["crash"]}  # asked again
     server = Server(2 * options.seconds)
     questions = {
         key: partial(server.ask, partial(fixed, inductor=key in ZOO, seconds=options.seconds), key)
         for key in keys
     }
-    with path.open("a") as file:
-        for row in server.ask_all(questions, rows, _said, options.jobs):
-            rows[row["key"]] = row
-            print(json.dumps(row), file=file, flush=True)
+    rows = server.answer_all(path, questions, _said, options.jobs)
     chosen = {key: rows[key] for key in keys}
     table, share = _table(chosen)
     print(table)

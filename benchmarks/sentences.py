@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.check_truth import build
 from benchmarks.nightly import git
 from benchmarks.server import Server, read_rows
 
@@ -86,19 +87,6 @@ def _shown(file: str) -> str:
     return file
 
 
-def _situation(name: str) -> Any:
-    from benchmarks.field import SITUATIONS
-
-    program, inputs, _ = SITUATIONS[name].build()
-    return program, inputs, {}
-
-
-def _model(name: str) -> Any:
-    from benchmarks.models import ENTRIES
-
-    return ENTRIES[name].build()
-
-
 def _public(folder: Path) -> Any:
     os.chdir(folder)
     here = str(Path(__file__).parent)  # which holds a package `models`, too
@@ -116,8 +104,8 @@ def questions(public: Path | None, seed: int) -> dict[str, Callable[[], Any]]:
     folders = sorted(public.resolve().glob("*/build.py")) if public else []
     return {
         **{f"public/{one.parent.name}": partial(_public, one.parent) for one in folders},
-        **{f"field/{name}": partial(_situation, name) for name in situations},
-        **{f"zoo/{name}": partial(_model, name) for name in models},
+        **{f"field/{name}": partial(build, f"field:{name}") for name in situations},
+        **{f"zoo/{name}": partial(build, f"zoo:{name}") for name in models},
     }
 
 
@@ -165,10 +153,9 @@ def main() -> int:
     options = parser.parse_args()
     commit = git("rev-parse", "--short", "HEAD").strip()
     journal = RESULTS / f"said-{commit}.jsonl"
-    rows = {key: row for key, row in read_rows(journal).items() if not row["crash"]}
     if options.what == "draw":
         path = RESULTS / f"sentences-{commit}.json"
-        chosen = draw([*rows.values()], options.count, options.seed, options.public)
+        chosen = draw([*read_rows(journal).values()], options.count, options.seed, options.public)
         path.write_text(json.dumps(chosen, indent=1, ensure_ascii=False) + "\n")
         print(f"{len(chosen)} sentences: {path}")
         return 0
@@ -178,14 +165,12 @@ def main() -> int:
         for key, make in questions(options.public, options.seed).items()
         if any(part in key for part in options.only or [""])
     }
-    with journal.open("a") as file:
-        for row in server.ask_all(
-            asked,
-            rows,
-            lambda row: f"{row['key']}: {row['crash'] or len(row['said'])}",
-            options.jobs,
-        ):
-            print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
+    server.answer_all(
+        journal,
+        asked,
+        lambda row: f"{row['key']}: {row['crash'] or len(row['said'])}",
+        options.jobs,
+    )
     return 0
 
 

@@ -83,6 +83,26 @@ class Server:
                 pool.shutdown(wait=False, cancel_futures=True)
                 self.close()
 
+    def answer_all(
+        self,
+        path: Path,
+        questions: Mapping[str, Callable[[], Row]],
+        say: Callable[[Row], str],
+        jobs: int,
+        crashed: Callable[[Row], object] = lambda row: row["crash"],
+    ) -> dict[str, Row]:
+        """Return the answers by key; those not in the journal `path` are asked and added to it.
+
+        A question whose answer has `crashed` is asked again.
+        """
+        known = {key: row for key, row in read_rows(path).items() if not crashed(row)}
+        rows = {key: known[key] for key in questions if key in known}
+        with path.open("a", encoding="utf-8") as file:
+            for row in self.ask_all(questions, known, say, jobs):
+                rows[row["key"]] = row
+                print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
+        return rows
+
 
 def read_rows(path: Path) -> dict[str, Row]:
     """Return the answers of an earlier run by key; a line that an interrupt cut is left out."""

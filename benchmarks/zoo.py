@@ -21,7 +21,6 @@ geometric mean of fullgraph's time (both modes, isolation and unmasking included
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import trial, zoo_table
 from benchmarks.models import ENTRIES
-from benchmarks.server import Server, read_rows
+from benchmarks.server import Server
 from benchmarks.zoo_table import Row
 
 Ask = Callable[[Server, int, str], Row]
@@ -90,12 +89,8 @@ def _check(server: Server, keys: Sequence[str], jobs: int) -> int:
 
 
 def _explain(server: Server, keys: Sequence[str], jobs: int, path: Path) -> int:
-    rows = read_rows(path)
-    with path.open("a", encoding="utf-8") as file:
-        known = {key: row for key, row in rows.items() if not zoo_table.crashed(row)}
-        for row in server.ask_all(_questions(server, explain, keys), known, _said, jobs):
-            rows[row["key"]] = row
-            print(json.dumps(row), file=file, flush=True)
+    questions = _questions(server, explain, keys)
+    rows = server.answer_all(path, questions, _said, jobs, zoo_table.crashed)
     chosen = [rows[key] for key in keys]
     tables = (zoo_table.by_library(chosen), zoo_table.by_category(chosen))
     print(*("\n" + table.plain() for table in tables), sep="\n")

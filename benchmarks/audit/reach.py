@@ -19,7 +19,6 @@ import contextlib
 import copy
 import inspect
 import io
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,10 +29,11 @@ from typing import Any
 
 import torch
 
+from benchmarks import check_truth
 from benchmarks.audit.outcomes import build, load
 from benchmarks.audit.run import PROGRAMS, RESULTS
 from benchmarks.nightly import git
-from benchmarks.server import Server, read_rows
+from benchmarks.server import Server
 
 DRAWINGS, SECONDS, LIMIT = 16, 60.0, 1200.0
 """Random inputs of a program, seconds that the search for one condition takes at most, and seconds
@@ -41,14 +41,15 @@ for a program."""
 Calls = Sequence[tuple[Any, ...]]
 
 
-def conditions(path: str) -> Iterator[Any]:
-    """Yield the conditions in a file."""
-    from fullgraph.compiler.events import Position
+def conditions(path: str) -> Iterator[tuple[Any, str]]:
+    """Yield the place and the text of each condition in a file."""
+    from fullgraph.compiler.sources import read_source
 
-    for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))):
+    source = read_source(path)
+    assert source is not None
+    for node in ast.walk(source.tree):
         if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
-            test = node.test
-            yield Position(path, test.lineno, test.col_offset, test.end_lineno, test.end_col_offset)
+            yield source.position(node.test), ast.unparse(node.test)
 
 
 def draw(seed: int, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -105,17 +106,18 @@ def ask(make: Callable[[], tuple[Any, tuple[Any, ...], Calls]], emit: object = N
     from fullgraph.rewrites.proof.prove import SPECIAL
     from fullgraph.rewrites.proof.recorded_runs import Explorer
 
+    torch.manual_seed(0)
     program, inputs, witnesses = make()
     kind = type(program) if isinstance(program, torch.nn.Module) else program
-    tests = list(conditions(str(inspect.getsourcefile(kind))))
+    pairs = list(conditions(str(inspect.getsourcefile(kind))))
+    tests = [test for test, _ in pairs]
     drawings = [inputs, *(draw(seed, inputs) for seed in range(DRAWINGS))]
     random, by_witness = taken(program, tests, drawings), taken(program, tests, witnesses)
     found = []
-    for test, known, shown in zip(tests, random, by_witness, strict=True):
+    for (test, text), known, shown in zip(pairs, random, by_witness, strict=True):
         asked = {True, False} - known if known else shown
         if not asked:
             continue
-        text = ast.unparse(_node(test))
         special = any(word in text for word in SPECIAL)
         explorer = Explorer(parse_program(program, inputs), [test], {}, special, False)
         reached = explorer.explore(monotonic() + SECONDS).values_of(0)
@@ -126,31 +128,13 @@ def ask(make: Callable[[], tuple[Any, tuple[Any, ...], Calls]], emit: object = N
     return {"sides": found, "crash": None}
 
 
-def _node(test: Any) -> ast.expr:
-    from fullgraph.compiler.sources import read_source
-
-    source = read_source(test.file)
-    assert source is not None
-    node = source.node(test)
-    assert isinstance(node, ast.expr)
-    return node
-
-
 def _audited(path: Path) -> Any:
     module = load(path.read_text(), Path(tempfile.mkdtemp()))
     return *build(module), module.witnesses()
 
 
-def _situation(name: str) -> Any:
-    from benchmarks.field import SITUATIONS
-
-    torch.manual_seed(0)
-    program, inputs, _ = SITUATIONS[name].build()
-    return program, inputs, []
-
-
-def _module(case: Any) -> Any:
-    program, inputs, _ = case.build()
+def _named(name: str) -> Any:
+    program, inputs, _ = check_truth.build(name)
     return program, inputs, []
 
 
@@ -161,8 +145,8 @@ def questions() -> dict[str, Callable[[], Any]]:
 
     return {
         **{f"audit/{path.stem}": partial(_audited, path) for path in sorted(PROGRAMS.glob("*.py"))},
-        **{f"field/{name}": partial(_situation, name) for name in SITUATIONS},
-        **{f"fix zoo/{name}": partial(_module, case) for name, case in ENTRIES.items()},
+        **{f"field/{name}": partial(_named, f"field:{name}") for name in SITUATIONS},
+        **{f"fix zoo/{name}": partial(_named, f"fix_models:{name}") for name in ENTRIES},
     }
 
 
@@ -206,7 +190,6 @@ def main() -> int:
     options = parser.parse_args()
     commit = git("rev-parse", "--short", "HEAD").strip()
     journal = RESULTS / f"reach-{commit}.jsonl"
-    rows = {key: row for key, row in read_rows(journal).items() if not row["crash"]}
     chosen = {
         key: make
         for key, make in questions().items()
@@ -217,10 +200,7 @@ def main() -> int:
         return 2
     server = Server(LIMIT, warm="benchmarks.audit.outcomes")
     asked = {key: partial(server.run, partial(ask, make)) for key, make in chosen.items()}
-    with journal.open("a") as file:
-        for row in server.ask_all(asked, rows, _said, options.jobs):
-            rows[row["key"]] = row
-            print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
+    rows = server.answer_all(journal, asked, _said, options.jobs)
     text = table(commit, [rows[key] for key in chosen])
     if not options.only:
         (RESULTS / f"reach-{commit}.md").write_text(text)

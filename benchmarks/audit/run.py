@@ -12,7 +12,6 @@ has both. The exit code is 1 if an edit is wrong, or something crashed.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections import Counter
@@ -23,7 +22,7 @@ from typing import Any
 
 from benchmarks.audit.outcomes import build, differences, load, outcomes
 from benchmarks.nightly import git
-from benchmarks.server import Server, read_rows
+from benchmarks.server import Server
 
 PROGRAMS = Path(__file__).parent / "programs"
 RESULTS = Path(__file__).parents[1] / "results"
@@ -141,7 +140,6 @@ def main() -> int:
     options = parser.parse_args()
     commit = git("rev-parse", "--short", "HEAD").strip()
     journal = RESULTS / f"audit-{commit}.jsonl"
-    rows = {key: row for key, row in read_rows(journal).items() if not row["crash"]}  # asked again
     names = tuple(name.lower() for name in options.only or [""])
     paths = [path for path in sorted(PROGRAMS.glob("*.py")) if path.name.startswith(names)]
     if not paths:
@@ -151,10 +149,7 @@ def main() -> int:
     questions = {
         path.stem: partial(server.run, partial(audit, path, options.seconds)) for path in paths
     }
-    with journal.open("a") as file:
-        for row in server.ask_all(questions, rows, _said, options.jobs):
-            rows[row["key"]] = row
-            print(json.dumps(row, ensure_ascii=False), file=file, flush=True)
+    rows = server.answer_all(journal, questions, _said, options.jobs)
     chosen = [rows[path.stem] for path in paths]
     if not options.only:
         (RESULTS / f"audit-{commit}.md").write_text(table(commit, chosen))

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import os
 import random
 import sys
@@ -57,7 +56,7 @@ from benchmarks.loops.traffic import (
 from benchmarks.models import ENTRIES
 from benchmarks.models.entry import Built
 from benchmarks.models.step import Step, distance, shortest_seconds
-from benchmarks.server import Server, read_rows
+from benchmarks.server import Server
 from benchmarks.zoo_table import Row
 from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.prims import extern_reason
@@ -262,15 +261,11 @@ def _ask(
     if options.fresh:
         path.unlink(missing_ok=True)
     server = Server(options.timeout)
-    rows = {key: row for key, row in read_rows(path).items() if not row["crash"]}  # asked again
     questions = {
         run: partial(server.ask, partial(side, mode=run.rpartition(", ")[2]), key)
         for run, key in chosen.items()
     }
-    with path.open("a") as file:
-        for row in server.ask_all(questions, rows, _said, options.jobs):
-            rows[row["key"]] = row
-            print(json.dumps(row), file=file, flush=True)
+    rows = server.answer_all(path, questions, _said, options.jobs)
     return {run: rows[run] for run in chosen}
 
 

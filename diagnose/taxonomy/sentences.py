@@ -254,11 +254,15 @@ def _shown_part(expression: str) -> str:
     return lines[0][: body[0].col_offset].decode().rstrip().rstrip(":")
 
 
+_MADE_WITH_NUMBER = {C.SCALAR: TENSOR, C.NUMPY_SCALAR: re.compile("ndarray ")}
+"""How the text of a value begins that is made with the number that breaks, and not that number."""
+
+
 def _value_clause(value: str | None, category: C) -> str:
     """Return " (bool[], here True)" for a scalar tensor, " (here f32[3])" else; "" if unknown."""
-    made = TENSOR if category is C.SCALAR else re.compile("ndarray ")
-    if not value or (category in (C.SCALAR, C.NUMPY_SCALAR) and made.match(value)):
-        return ""  # the tensor or array made with the number, not the number
+    made = _MADE_WITH_NUMBER.get(category)
+    if not value or (made and made.match(value)):
+        return ""
     kind, _, number = value.partition("[] ")
     if number:
         return f" ({kind}[], here {number})"
