@@ -92,8 +92,6 @@ class Cause:
     ops_before: int | None = None
     ops_after: int | None = None
     """Number of ops of the graph that ends here and of the next one; None if unknown."""
-    next_graph: str | None = None
-    """The id of the first graph that was compiled after the break; None if none was."""
     state: tuple[str, ...] = ()
     """"no_grad", "autocast(cpu, bfloat16)" …: what was active at the break."""
     advice: tuple[Advice, ...] = ()
@@ -105,6 +103,8 @@ class Cause:
     """What broke only because of this cause, one sentence each."""
     saving: Saving | None = None
     """Estimate of what joining the graphs around it would save in one run; None if unknown."""
+    next_graph: str | None = None
+    """The id of the first graph that was compiled after the break; None if none was."""
 
 
 @dataclass(frozen=True)

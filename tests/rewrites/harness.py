@@ -231,7 +231,9 @@ class RecordedProgram:
 def _without_prose(explanation: Explanation) -> Explanation:
     """Return what rules and tests read of an explanation."""
     causes = tuple(
-        replace(cause, source=(), message="", advice=(), graphs=(), saving=None, url="")
+        replace(
+            cause, source=(), message="", advice=(), graphs=(), next_graph=None, saving=None, url=""
+        )
         for cause in explanation.causes
     )
     return Explanation(
