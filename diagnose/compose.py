@@ -57,7 +57,7 @@ def compose_explanation(evidence: Evidence) -> Explanation:
     recording = evidence.default.recording
     first_call = evidence.default.first_recording
     groups = [] if evidence.fails_in_eager else evidence.groups
-    causes = describe_causes(groups, recording, evidence.values)
+    causes = describe_causes(groups, recording, evidence.values, evidence.function)
     causes = add_estimates(causes, evidence.savings)
     crashes = tuple(_find_crashes(evidence))
     graphs = _describe_graphs(recording, causes)
@@ -276,7 +276,8 @@ def _find_fallbacks(
 def _note_syncs(causes: tuple[Cause, ...]) -> Iterator[Note]:
     """Yield a note for each cause that makes the host wait for the device."""
     for cause in causes:
-        if cause.category in _NEEDS_HOST_VALUE:
+        is_of_numpy = "NumPy" in cause.message or re.match(r"(np|numpy)\.", cause.expression)
+        if cause.category in _NEEDS_HOST_VALUE and not is_of_numpy:
             yield Note(
                 "sync",
                 f"`{cause.expression}` needs a value on the host: if its tensor is on a GPU, each "

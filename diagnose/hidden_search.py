@@ -11,8 +11,9 @@ from fullgraph.compiler.events import Recording
 from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.observe import Observations
 from fullgraph.compiler.program import Program
-from fullgraph.diagnose.causes import HiddenBreak, ModeName
+from fullgraph.diagnose.causes import HiddenBreak, ModeName, expression_at
 from fullgraph.diagnose.explanation_data import Note
+from fullgraph.diagnose.taxonomy import quote
 from fullgraph.diagnose.trace import Trace, describe_end, isolate, trace_here
 from fullgraph.diagnose.unmask import (
     UnmaskRequest,
@@ -124,7 +125,9 @@ def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float
         yield Note("unmask", f"Unmasking stopped after {limit}; more may hide ({mode} mode).")
     if last.stopped is not None:
         for stop in last.blocked:
-            yield Note("unmask", f"What lies behind is not known: {stop.reason}.", stop.place)
+            code = quote(expression_at(stop.place))
+            text = f"What lies behind {code} is not known: {stop.reason}."
+            yield Note("unmask", text, stop.place)
 
 
 def add_values(known: Observations, more: Observations) -> Observations:

@@ -41,10 +41,8 @@ def _clauses(explanation: ExplanationData) -> Iterator[str]:
     else:
         yield "holds no tensor operation to compile"
         return
-    if under and explanation.default.graphs:
+    if under and (explanation.default.graphs or explanation.default.breaks):
         yield under if explanation.fullgraph.ok is not True else f"it is one graph {under}"
-    elif under and explanation.default.breaks:
-        yield under
     recompiles = sum(recompile.count for recompile in explanation.recompiles)
     if recompiles:
         yield _count(recompiles, "recompile")

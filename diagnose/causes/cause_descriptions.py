@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from fullgraph.compiler.events import Fate, Graph, Recording, Span
+from fullgraph.compiler.events import Fate, Graph, Position, Recording, Span
 from fullgraph.compiler.observe import Observations, context_managers_at
 from fullgraph.compiler.private import gb_url
+from fullgraph.compiler.sources import short_path
 from fullgraph.diagnose.causes.diagnosis import diagnose
 from fullgraph.diagnose.causes.groups import BreakGroup
 from fullgraph.diagnose.causes.places import exact_manager, expression_at, lines_around, place_of
@@ -18,16 +19,20 @@ _WORST = {Fate.RESUMED: 0, Fate.PREFIX: 1, Fate.SKIPPED: 2, Fate.RAISED: 0}
 
 
 def describe_causes(
-    groups: Sequence[BreakGroup], recording: Recording, values: Observations
+    groups: Sequence[BreakGroup],
+    recording: Recording,
+    values: Observations,
+    function: Position | None = None,
 ) -> tuple[Cause, ...]:
     """Return the groups as causes with ids, sentences and advice; hidden causes come last.
 
     `recording` is that of default mode; `values` are the values that expressions had in eager.
+    `function` is where the compiled function is defined.
     """
     ordered = sorted(groups, key=lambda group: group.hidden is not None)
     ids = {group.place.span: f"C{n}" for n, group in reversed([*enumerate(ordered, 1)])}
     return tuple(
-        _describe_cause(group, f"C{n}", ids, recording, values)
+        _describe_cause(group, f"C{n}", ids, recording, values, function)
         for n, group in enumerate(ordered, 1)
     )
 
@@ -38,16 +43,16 @@ def _describe_cause(
     ids: dict[Span, str],
     recording: Recording,
     values: Observations,
+    function: Position | None,
 ) -> Cause:
     """Return the `Cause` that describes a group of breaks; `id` becomes its id.
 
-    `ids` holds the id of each cause by the span of its expression. `recording` is that of default
-    mode; `values` are the values that expressions had in eager.
+    `ids` holds the id of each cause by the span of its expression. The other parameters are those
+    of `describe_causes`.
     """
     graphs = recording.graphs
     brk, place, hidden = group.first, group.place, group.hidden
-    seen = values.at(place)
-    diagnosis = diagnose(brk, place, seen.values[0] if seen and seen.values else None)
+    diagnosis = diagnose(brk, place, values.at(place), function=function)
     ended = [i for i in group.graphs if i < len(graphs)]
     return Cause(
         id=id,
@@ -135,7 +140,9 @@ def _describe_consequences(group: BreakGroup) -> tuple[str, ...]:
     """Return one sentence on each break that would not exist without this group's cause."""
     sentences = []
     for brk in group.consequences:
-        what, why = f"`{brk.frame.function}` at line {brk.frame.line}", "its caller ran eager"
+        file = "" if brk.frame.file == group.place.file else f" of {short_path(brk.frame.file)}"
+        what = f"`{brk.frame.function}` at line {brk.frame.line}{file}"
+        why = "its caller ran eager"
         if is_looked_up_early(brk):
             what = f"`{expression_at(place_of(brk))}`"
             why = "its method was looked up before the break among its arguments"

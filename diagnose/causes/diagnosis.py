@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fullgraph.compiler.errors import contain
 from fullgraph.compiler.events import Break, Position
+from fullgraph.compiler.observe import ObservedExpression
 from fullgraph.compiler.sources import is_user_code, read_source, short_path
 from fullgraph.diagnose.causes.places import (
     calling_positions,
@@ -44,15 +45,17 @@ class Diagnosis:
 def diagnose(
     brk: Break,
     place: Position | None = None,
-    value: str | None = None,
+    seen: ObservedExpression | None = None,
     expression: str | None = None,
+    function: Position | None = None,
 ) -> Diagnosis:
     """Return the category, sentence and advice of a break.
 
     `place` is the position of the expression that broke, by default the innermost position in
-    user code. `expression` is its source text, by default read from the file; `value` describes
-    its value in eager (None if unknown).
+    user code. `expression` is its source text, by default read from the file; `seen` are its
+    values in eager (None if unknown). `function` is where the compiled function is defined.
     """
+    value = _first_value(seen)
 
     def plainly(error: str) -> Diagnosis:
         text = expression or contain(lambda: expression_at(place or place_of(brk)), lambda _: "")
@@ -60,30 +63,41 @@ def diagnose(
             category_of_gb_type(brk.gb_type), text, value, f"{brk.gb_type}: {error}.", ()
         )
 
-    return contain(lambda: _diagnose(brk, place or place_of(brk), value, expression), plainly)
+    def fully() -> Diagnosis:
+        usage = _usage(brk, place or place_of(brk), seen, expression, function)
+        known = find_known_function(brk, usage.expression)
+        category = classify(brk, usage, known)
+        sentence = describe_break(brk, usage, category, known)
+        return Diagnosis(category, usage.expression, value, sentence, advise(category, usage))
+
+    return contain(fully, plainly)
 
 
-def _diagnose(brk: Break, place: Position, value: str | None, expression: str | None) -> Diagnosis:
-    usage = _usage(brk, place, value, expression)
-    function = find_known_function(brk, usage.expression)
-    category = classify(brk, usage, function)
-    sentence = describe_break(brk, usage, category, function)
-    return Diagnosis(category, usage.expression, value, sentence, advise(category, usage))
+def _first_value(seen: ObservedExpression | None) -> str | None:
+    return seen.values[0] if seen and seen.values else None
 
 
-def _usage(brk: Break, place: Position, value: str | None, expression: str | None) -> Usage:
+def _usage(
+    brk: Break,
+    place: Position,
+    seen: ObservedExpression | None,
+    expression: str | None,
+    function: Position | None,
+) -> Usage:
     """Return the facts about the code at `place` that decide a break's category and advice.
 
-    `value` describes the value that the expression had in eager, None if unknown. `expression` is
-    its source code; None means to read it from the file.
+    The parameters are those of `diagnose`.
     """
     text = expression_at(place) if expression is None else expression
     context = "\n".join((brk.gb_type, brk.context, brk.explanation))
     above = tuple(expression_at(caller) for caller in calling_positions(brk)[1:])
-    usage = Usage(text, statement_of(brk), value, context, above, _code_below(brk))
+    parts = {one.expression: one.values[0] for one in (seen.parts if seen else ()) if one.values}
+    value, below = _first_value(seen), _code_below(brk)
+    usage = Usage(text, statement_of(brk), value, context, above, below, parts=parts)
     file = read_source(place.file)
     node = None if file is None or expression is not None else file.node(place)
-    return usage if file is None or node is None else usage.within(file, node)
+    is_entry = not above and (function is None or brk.frame == function)
+    return usage if file is None or node is None else usage.within(file, node, is_entry)
 
 
 def _code_below(brk: Break) -> str:

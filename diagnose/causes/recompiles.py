@@ -196,6 +196,9 @@ def note_guards(program: Program, counters: Iterable[str]) -> Iterator[Note]:
             then = (
                 "each other value recompiles"
                 if isinstance(value, str)
-                else "a second value recompiles once, and it is dynamic from then on"
+                else "a second value recompiles, and so does each other one where the code needs "
+                "the number itself, as `range` does"
             )
-            yield Note("guard", f"{name} is the Python value {value!r}, guarded: {then}.")
+            yield Note(
+                "guard", f"{name} is the Python value {value!r}, guarded where it is read: {then}."
+            )

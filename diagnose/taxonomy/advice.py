@@ -22,7 +22,7 @@ from fullgraph.diagnose.taxonomy.remedy import Remedy, find_remedy
 from fullgraph.diagnose.taxonomy.sentences import quote
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
 from fullgraph.diagnose.taxonomy.usage import Usage
-from fullgraph.diagnose.taxonomy.user_code import call_method, clone, parse
+from fullgraph.diagnose.taxonomy.user_code import PARTS, call_method, clone, parse
 
 FIXES: dict[C, tuple[Fix, ...]] = fixes_data.FIXES | fixes_world.FIXES | fixes_python.FIXES
 REMEDIES: dict[C, tuple[Remedy, ...]] = (
@@ -36,13 +36,32 @@ def advise(category: C, usage: Usage) -> tuple[Advice, ...]:
     First comes the remedy for the construct, with the user's expression. Then come the tested
     examples for similar code, other source changes, and settings of the compiler.
     """
-    fitting = [f for f in FIXES.get(category, ()) if f.fits(usage.expression, usage.statement)]
+    fitting = [
+        f
+        for f in FIXES.get(category, ())
+        if f.fits(usage.expression, usage.statement)
+        if PARTS["outside"](usage) or not f.advice.text.endswith("and pass the result in.")
+    ]
     fitting.sort(key=lambda fix: (not fix.when, not fix.advice.modes))
     examples = [with_user_expression(fix.advice, category, usage.expression) for fix in fitting]
     switches = [switch.advice for switch in SWITCHES.get(category, ())]
     found = list(_with_remedy(category, usage, examples))
-    last = Advice(f"Move {quote(usage.expression)} out of the compiled function.", "code")
-    return (*found, *switches) or (last,)
+    return (*found, *switches) or (Advice(_move(usage), "code"),)
+
+
+def _move(usage: Usage) -> str:
+    """Return where to put code of which nothing else is known."""
+    code = quote(usage.expression)
+    if usage.is_manager:
+        return f"Enter {code} around the compiled call, if all of it may run inside."
+    if usage.is_target:
+        return f"Move the assignment to {code} out of the compiled function."
+    if usage.is_computed:
+        return (
+            f"Compile what comes before {code} and what comes after it as two functions: it needs "
+            "what is computed inside."
+        )
+    return f"Move {code} out of the compiled function."
 
 
 def _with_remedy(category: C, usage: Usage, examples: list[Advice]) -> Iterator[Advice]:

@@ -238,6 +238,8 @@ def _classify_fake_tensor(brk: Break, expression: str, statement: str) -> C:
         r"extract specialized \w+ from data-dependent", f"{brk.context} {brk.explanation}"
     ):
         return C.GUARD
+    if "failed to convert" in brk.explanation and _NUMPY.search(expression):
+        return C.NUMPY_SCALAR
     return C.NESTED if re.search("nested_?tensor", brk.context, re.IGNORECASE) else C.FAKE
 
 
@@ -298,4 +300,5 @@ def _assigns_masked(expression: str, statement: str) -> bool:
     else:
         return False
     mask = ast.unparse(read.slice)
-    return any(isinstance(t, ast.Subscript) and ast.unparse(t.slice) == mask for t in targets)
+    written = [one for target in targets for one in getattr(target, "elts", [target])]
+    return any(isinstance(t, ast.Subscript) and ast.unparse(t.slice) == mask for t in written)

@@ -139,7 +139,7 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "scale = x.abs().max().item()\ny = x / scale",
             "scale = x.abs().max()\ny = x / scale",
             trap="The dtype follows the tensor: a Python float would not have widened it.",
-            unless=r"\b(min|max)\(|\bmath\.|\brange\(|tolist\(",
+            when=r"\A(?!.*(\b(min|max|range)\(|\bmath\.)).*(\.item\(\)|\b(int|float|bool)\()",
         ),
         code(
             "Let the caller pass the size: a size taken from data stays dynamic.",
@@ -246,7 +246,7 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "y = x * math.ceil(x.shape[0] / 2)",
             when=r"ceil|floor|log|sqrt|round",
         ),
-        code("Use `math` on Python numbers, and torch on tensors."),
+        code("Use Python and `math` where no tensor takes part, else torch's functions."),
     ),
     C.NUMPY_LOOP: (
         code(

@@ -15,15 +15,26 @@ from fullgraph.diagnose.taxonomy.remedy import (
     is_iterated,
     is_numpy,
     is_slice,
+    is_used,
 )
+from fullgraph.diagnose.taxonomy.usage import Usage
 
 _OUTSIDE = replace(OUTSIDE, if_=lambda usage: usage.below)
 """For code of torch or Python that broke below the user's: what changes the user's code is none."""
 
 _SIZE = r"\.(shape|size|numel|nelement)\b|\blen\("
 """Finds the size of something in an expression."""
+_NUMBER = r"\.item\(\)|(?<!\.)\b(int|float|bool)\("
+"""Finds the conversion of a tensor to a Python number."""
 _FILLS = re.compile(r"\]\s*=\s*(-?[\d.]+|True|False|float\([^()]*\))\s*\Z")
 """Finds the assignment of one number to the elements of a tensor."""
+
+
+def _reads_number(usage: Usage) -> bool:
+    """Return whether the expression reads a number that was taken out of a tensor before."""
+    return any(re.search(_NUMBER, origin) for origin in usage.origins.values())
+
+
 _RESULT = "Compute both results and choose with `torch.where({condition}, …, …)`."
 
 REMEDIES: dict[C, tuple[Remedy, ...]] = {
@@ -91,6 +102,12 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
     ),
     C.GUARD: (
+        Remedy("Make `{step}` a Python int: `range` takes it out of a tensor here."),
+        Remedy(
+            "Keep the full shape where elements are selected before `{callee}`, with a mask of "
+            "those that count, or say what holds for their number with `torch._check`.",
+            if_=lambda usage: usage.has_shape,
+        ),
         Remedy(
             "Loop over a number of rows that is known, and mask those that do not count: data "
             "decide how often {it} iterates.",
@@ -100,7 +117,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             "Check before the elements are selected, with `torch._assert_async(~mask.any(), …)`: "
             "their number is known only at run time.",
             _SIZE,
-            exits("raise"),
+            lambda usage: usage.exit == "raise" and not _reads_number(usage),
         ),
         Remedy(
             "Raise from inside the graph with `torch._assert_async`: compare the tensor that the "
@@ -124,9 +141,11 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             "Keep the full shape where elements are selected, with a mask of those that count: "
             "then the size in {it} is known.",
             _SIZE,
+            lambda usage: not _reads_number(usage),
         ),
         Remedy(
-            "Choose with `torch.where` on the tensor that the number in {it} comes from.",
+            "Choose with `torch.where` on the tensor that the number in {it} comes from, if the "
+            "branch computes tensors; what holds for a size can be said with `torch._check`.",
             r"[<>]|==|!=",
             fix="Choose with `torch.where`",
         ),
@@ -151,26 +170,62 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             if_=lambda usage: is_slice(usage) and _FILLS.search(usage.statement),
         ),
         Remedy(
+            "Index with `{window}` instead of slicing with {it}: the length stays the same.",
+            if_=lambda usage: (
+                is_slice(usage) and not re.search(r"\]\s*[-+*/]?=[^=]", usage.statement)
+            ),
+        ),
+        Remedy(
             "Mask with `torch.arange(…) < n` instead of slicing with {it}.",
             if_=lambda usage: (
                 is_slice(usage) and not re.search(r"\]\s*[-+*/]?=[^=]", usage.statement)
             ),
         ),
         Remedy(
-            "Pass `{number}` as a Python int: `{callee}` needs the number itself, and takes it out "
-            "of a tensor here.",
+            "Pass `{number}` in as {kind}: `{callee}` needs the number itself, and takes it out of "
+            "a tensor here.",
             r"\A(torch|F|nn\.functional)\.\w+\(",
         ),
+        Remedy("Make `{step}` a Python int: `range` takes it out of a tensor here."),
         _OUTSIDE,
         Remedy(
             "Replace the loop by one operation on the whole tensor: {it} needs a Python number "
             "for each iteration.",
-            if_=lambda usage: usage.loop == "for" and re.fullmatch(r"\w+\[.*\]", usage.expression),
+            if_=lambda usage: usage.is_indexed_by_loop,
+        ),
+        Remedy(
+            "Guard the statement with `if not torch.compiler.is_compiling():`, where {it} is only "
+            "shown.",
+            if_=lambda usage: usage.uses == {"shown"},
+        ),
+        Remedy(
+            "Assert inside the graph with `torch._assert_async`, of the tensor in place of {it}.",
+            _NUMBER,
+            is_used("asserted"),
+        ),
+        Remedy(
+            "Keep the 0-d tensor in place of {it}, and choose with `torch.where` where it decides "
+            "a branch.",
+            _NUMBER,
+            is_used("branch"),
+        ),
+        Remedy(
+            "Pass the number in as a Python int in place of {it}, or keep the whole size and mask, "
+            "with `torch.arange(…) < n`: a size taken from a tensor is known only at run time.",
+            _NUMBER,
+            is_used("size"),
+        ),
+        Remedy(
+            "Return the tensor in place of {it}, and take its number outside the compiled "
+            "function.",
+            _NUMBER,
+            lambda usage: usage.uses == {"returned"},
+            fix="Return the tensor",
         ),
         Remedy(
             "Keep the 0-d tensor in place of {it} where it is only computed with; a size, an index "
             "or a key is best passed in.",
-            r"\.item\(\)|\b(int|float|bool)\(",
+            _NUMBER,
             lambda usage: not re.search(r"\b(min|max|range)\(|clamp|clip|size\(", usage.statement),
             fix="In arithmetic",
         ),
@@ -186,17 +241,36 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
     ),
     C.NUMPY_SCALAR: (
+        Remedy("Compute the number with Python, `{python}`: Dynamo traces NumPy's as a tensor."),
         Remedy(
             "Compute {it} once, in `__init__` or at the top of the file, or from Python numbers: "
             "no tensor decides it.",
             if_=lambda usage: usage.is_numpy and "jump" in usage.context,
         ),
+        Remedy(
+            "Give {it} a Python number in place of `{traced}`, which comes from NumPy: traced "
+            "NumPy is made of tensors.",
+        ),
     ),
     C.MASK: (
         _OUTSIDE,
         Remedy(
+            "Keep the full shape: `{filled}` in place of {it}, and divide by the number of "
+            "elements that count.",
+            if_=is_used("averaged"),
+            fix="For a mean",
+        ),
+        Remedy(
             "Keep the full shape: `{filled}` in place of {it}, with a value that does not count.",
+            if_=lambda usage: usage.uses & {"reduced"} or not usage.uses,
             fix="Reduce with zeros",
+        ),
+        Remedy(
+            "Compute with the whole tensor, and leave out at the end what the mask does not "
+            "select, as with `torch.where`: the length of {it} depends on data.",
+            if_=lambda usage: not usage.uses & {"averaged", "reduced"} and usage.uses,
+            trap="What is computed must be elementwise; the masked-out elements can still put a "
+            "NaN into the gradient.",
         ),
     ),
     C.NONZERO: (
@@ -206,10 +280,17 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             if_=is_iterated,
             fix="Work on whole rows",
         ),
+        Remedy("Take the first index with `{first}`, which is 0 where there is none."),
         Remedy(
             "Use the mask itself, as in `torch.where(mask, x, 0)`, in place of the indices that "
             "{it} gives.",
+            if_=lambda usage: not usage.uses or usage.uses & {"index", "reduced", "averaged"},
             fix="Work on whole rows",
+        ),
+        Remedy(
+            "Use the mask itself where the indices of {it} select or write: "
+            "`torch.where(mask, …, …)`. If their number is known, "
+            "`torch.nonzero_static(…, size=k)` gives them.",
         ),
     ),
     C.DYNAMIC_SHAPE: (
@@ -223,9 +304,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             r"repeat_interleave\(",
             fix="Give `repeat_interleave`",
         ),
-        Remedy(
-            "Call {it} outside the compiled function and pass the result in.",
-        ),
+        Remedy("Call {it} {outside}."),
     ),
     C.NUMPY: (
         Remedy(

@@ -93,7 +93,11 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
     C.MODULE: (Remedy("Do {it} in `__init__` or outside the compiled function."),),
     C.OPTIMIZER: (Remedy("Call {it} outside the compiled function.", fix="Make the step outside"),),
     C.EXCEPTION: (
-        Remedy("Check before the compiled function is called, and raise there.", r"\Araise\b"),
+        Remedy(
+            "Check before the compiled function is called, and raise there; if the condition is "
+            "computed inside, use `torch._assert_async`.",
+            r"\Araise\b",
+        ),
         Remedy(
             "Ask before the value is used whether {it} can work, instead of handling its error.",
             if_=lambda usage: usage.is_handled,
@@ -104,6 +108,11 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         Remedy(
             "Write {it} as a list, or reduce the whole tensor at once.",
             r"\A\(.* for .* in .*\)\Z",
+        ),
+        Remedy(
+            "Compile the function that calls the generator; if that is compiled, remove the break "
+            "that leaves it to eager.",
+            fix="Compile the function that calls",
         ),
     ),
     C.ITERATOR: (Remedy("Loop over a list or a tuple, made outside of {it}."),),
@@ -154,7 +163,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
         Remedy("Work on the tensor instead of {it}: a traced tensor has no storage.", r"storage\("),
         Remedy("Write the name instead of looking it up by {it}.", r"globals\(\)", fix="Write its"),
-        Remedy("Look {it} up outside the compiled function and pass the answer in."),
+        Remedy("Look {it} up {outside}."),
     ),
     C.NON_TENSOR: (
         Remedy(
@@ -162,18 +171,18 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             r"\bget_\w+\(\)",
             fix="Do it once",
         ),
-        Remedy("Call {it} outside the compiled function and pass the result in."),
+        Remedy("Call {it} {outside}."),
     ),
     C.CALL: (
         Remedy(
             "Differentiate the function itself: `{func}` in place of {it}.",
             r"autograd\.functional\.",
         ),
-        Remedy("Call `{callee}` outside the compiled function and pass the result in."),
+        Remedy("Call `{callee}` {outside}."),
     ),
     C.BUILTIN: (
         Remedy("Sort with torch in place of {it}.", r"sorted\(|\.sort\(", fix="Sort with torch"),
-        Remedy("Call `{callee}` outside the compiled function and pass the result in."),
+        Remedy("Call `{callee}` {outside}."),
     ),
     C.SIDE_EFFECT: (
         Remedy(

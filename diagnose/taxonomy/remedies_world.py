@@ -60,31 +60,21 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             trap="The numbers come from torch's generator, another stream.",
         ),
         Remedy(
-            "Draw an index with torch in place of {it}: `torch.randint(n, ())`.",
+            "Draw indices with torch in place of {it}: `{indices}`.",
             r"\b_?choices?\(",
             trap="The numbers come from torch's generator, another stream.",
         ),
         Remedy(
-            "Draw with torch and choose with `torch.where`: `torch.rand(())` in place of `{draw}`.",
-            r"\b(random|uniform|randint|randrange)\(",
-            lambda usage: usage.exit or re.search(r"[<>]", usage.expression + usage.statement),
+            "Draw with torch and choose with `torch.where`: `{drawn}` in place of `{draw}`.",
+            if_=lambda usage: usage.exit or re.search(r"[<>]", usage.expression + usage.statement),
             fix="Draw with torch and choose",
         ),
         Remedy(
-            "Draw with torch: `torch.randint(low, high, ())` in place of {it}.",
-            r"\b(randint|randrange|integers)\(",
-            trap="The numbers come from torch's generator, another stream.",
-        ),
-        Remedy(
-            "Draw with torch: `torch.randn(())` in place of {it}.",
-            r"\b(gauss|normal\w*|randn|standard_normal)\(",
-            fix="Draw with torch.",
-        ),
-        Remedy(
-            "Draw with torch: `torch.rand(())` in place of {it}.",
+            "Draw with torch: `{drawn}` in place of {it}.",
             fix="Draw with torch.",
             trap="The numbers come from torch's generator, another stream.",
         ),
+        Remedy("Draw {it} {outside}, or draw with torch."),
     ),
     C.RNG_STATE: (
         Remedy(
@@ -93,6 +83,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             r"generator\s*=|Generator\(",
             fix="Draw from torch's default",
         ),
+        Remedy("Read the seed once, in `__init__`, and keep it.", r"initial_seed\("),
         Remedy(
             "Draw the noise once, in `__init__` or at the top of the file: after {it}, each call "
             "draws the same.",
@@ -181,12 +172,11 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             r"DataLoader|Dataset|Sampler",
         ),
         Remedy(
-            "Call `{callee}` outside the compiled function, or wrap it in a function with "
-            "`@torch.library.custom_op` and a fake kernel.",
+            "Wrap `{callee}` in a function with `@torch.library.custom_op` and a fake kernel.",
             if_=_fits_operator,
             fix="Wrap it in a custom op",
         ),
-        Remedy("Call `{callee}` outside the compiled function."),
+        Remedy("Call `{callee}` {outside}."),
     ),
     C.DISABLED: (
         Remedy(

@@ -40,7 +40,7 @@ class Remedy:
         return self.text.format(it=quote(usage.expression), **parts) if all(parts.values()) else ""
 
 
-OUTSIDE = Remedy("Do {it} outside the compiled function and pass the result in.")
+OUTSIDE = Remedy("Do {it} {outside}.")
 
 
 def find_remedy(remedies: Iterable[Remedy], usage: Usage) -> tuple[Remedy, str] | None:
@@ -59,6 +59,11 @@ def exits(*names: str) -> Callable[[Usage], object]:
     "return".
     """
     return lambda usage: usage.exit in names
+
+
+def is_used(*uses: str) -> Callable[[Usage], object]:
+    """Return a predicate: whether one of `uses` is made of the value."""
+    return lambda usage: usage.uses & {*uses}
 
 
 def is_iterated(usage: Usage) -> object:

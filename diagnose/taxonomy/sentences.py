@@ -31,7 +31,7 @@ _SENTENCES: dict[C, str] = {
     "to be written back.",
     C.NONZERO: "{it} has a shape that depends on data{here}.",
     C.BINCOUNT: "{it} has a length that depends on data{here}.",
-    C.DYNAMIC_SHAPE: "{it} has a shape that depends on data{here}.",
+    C.DYNAMIC_SHAPE: "{it} makes a tensor whose shape depends on data{here}.",
     C.SYMBOLIC_SHAPE: "{it} does with a symbolic size what Dynamo cannot trace{here}.",
     C.PRINT: "{it} cannot be traced: printing and logging are side effects.",
     C.WARNING: "{it} cannot be traced: a warning is a side effect.",
@@ -100,6 +100,8 @@ _SENTENCES: dict[C, str] = {
 }
 
 
+_ASSIGNED = {C.OBJECT, C.SIDE_EFFECT, C.MODULE, C.CALL, C.SKIPPED, C.BUILTIN}
+"""Categories in which an attribute breaks because it is assigned to."""
 _BELOW: dict[C, str] = {
     C.BRANCH: "{it} branches on a tensor: {below}.",
     C.ASSERT: "{it} asserts what a tensor holds: {below}.",
@@ -112,6 +114,8 @@ _BELOW: dict[C, str] = {
 """Sentences for code of torch or Python that the user's expression calls, and that broke."""
 
 
+_FROM_TENSOR = re.compile(r"_local_scalar_dense|\bitem\b")
+"""Finds in Dynamo's context that a number is taken out of a tensor."""
 _NUMPY_VALUE = re.compile(r"(ndarray|u?int\d+|float\d+) ")
 """How the text of a NumPy value begins."""
 
@@ -136,14 +140,13 @@ def describe_break(
             "tracing and cannot rebuild."
         )
     named = callee_of(expression) or re.fullmatch(r"[\w.]*(\[.*\])?", expression)
-    if function is not None and function.category is category and named:
+    template = _special_case_sentence(usage, category)
+    if not template and function is not None and function.category is category and named:
         template = f"{{it}} cannot be traced: {function.reason}."
-    else:
-        template = _special_case_sentence(usage, category) or _SENTENCES.get(
-            category, "{it} cannot be traced: {explanation}"
-        )
+    template = template or _SENTENCES.get(category, "{it} cannot be traced: {explanation}")
+    it = quote(expression or (named_in_context(brk.context) if function else ""))
     text = template.format(
-        it=quote(expression or (named_in_context(brk.context) if function else "")),
+        it=f"the assignment to {it}" if usage.is_target and category in _ASSIGNED else it,
         here=_value_clause(usage.value, category),
         callee=_describe_callee(brk, expression),
         explanation=_first_sentence(brk),
@@ -153,12 +156,21 @@ def describe_break(
         outer=usage.outer_function,
         below=usage.below,
     )
-    return f"This{text[4:]}" if text.startswith("this ") else text
+    return text[:1].upper() + text[1:]
 
 
 def _special_case_sentence(usage: Usage, category: C) -> str:
     """Return the sentence for a special case of a category; "" for the general case."""
     expression = usage.expression
+    if category is C.RANDOM and usage.is_of_numpy and _FROM_TENSOR.search(usage.context):
+        return (
+            "{it} needs a number that is known only when the graph runs: Dynamo draws NumPy's "
+            "random numbers with torch."
+        )
+    if category is C.NUMPY_SCALAR and "failed to convert" in usage.context:
+        return "{it} makes an array of numbers that are known only when the graph runs{here}."
+    if category is C.NUMPY_SCALAR and usage.is_of_numpy and "dense" in usage.context:
+        return "{it} needs Python numbers, and gets NumPy's, which Dynamo traces as tensors."
     if category in (C.BRANCH, C.NUMPY_SCALAR) and usage.is_numpy and "jump" in usage.context:
         return (
             "{it} is a NumPy value{here}, which Dynamo traces as a tensor: a branch on it breaks."
@@ -185,6 +197,8 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
         return "{it} computes with a tensor whose shape depends on data."
     if category is C.PARAMETER and "Parameter(" not in expression:
         return "{it} makes an nn.Parameter: it runs inside the compiled region."
+    if category is C.GUARD and usage.has_shape and callee_of(expression):
+        return "{it} needs, inside, a number that the graph knows only at run time{here}."
     if category is C.GUARD and expression.startswith("for "):
         return "{it} iterates as often as the data decide, which the graph knows only at run time."
     if category is C.TENSOR_MUTATION and expression.endswith(".data"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.sources import FunctionNode, Source
+from fullgraph.diagnose.taxonomy.flow import COMPUTED, origins_of, uses_of, what_is_read
 
 _EXITS: tuple[tuple[type[ast.stmt], str], ...] = (
     (ast.Break, "break"),
@@ -19,6 +21,8 @@ _OUTER = re.compile(r"((?:\w+\.)+(?:cond|while_loop|vmap|scan|map)|\b(?:\w+\.)*c
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 TENSOR = re.compile(r"[a-z]+\d*\[")
 """How the text of a tensor's value begins: "f32[3, 4]"."""
+TRACED = re.compile(r"[a-z]+\d*\[|(ndarray|u?int\d+|float\d+) ")
+"""How the text of a value begins that Dynamo traces as a tensor: that of one, or of NumPy."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +49,54 @@ class Usage:
     """The innermost loop around the expression: "for", "while", "while True" or ""."""
     is_iterated: bool = False
     """Whether a `for` loop iterates over the expression."""
+    is_indexed_by_loop: bool = False
+    """Whether the expression is a subscript with a variable of a `for` loop in its index."""
     is_handled: bool = False
     """Whether a `try` of the same function catches what the expression raises."""
+    is_manager: bool = False
+    """Whether a `with` enters the expression."""
+    is_target: bool = False
+    """Whether the expression is an attribute that is assigned to."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """What its subexpressions were in eager, by their code."""
+    reads: str = ""
+    """"nothing", "inputs" or "computed", as `what_is_read` says; "" if unknown."""
+    uses: frozenset[str] = frozenset()
+    """What is done with the value, as `uses_of` says."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """The code that is assigned to a variable of the expression, if only one is."""
 
-    def within(self, file: Source, node: ast.AST) -> Usage:
-        """Return the usage with facts about the syntax around `node` in `file`."""
+    def within(self, file: Source, node: ast.AST, is_entry: bool = True) -> Usage:
+        """Return the usage with facts about the syntax around `node` in `file`.
+
+        `is_entry` says whether the function around it is the one that is compiled.
+        """
         around = [node, *file.ancestors(node)]
         statement = next((one for one in around if isinstance(one, ast.stmt)), None)
-        function = (i for i, one in enumerate(around) if isinstance(one, FunctionNode))
-        inside = around[: next(function, len(around))]
+        above = (i for i, one in enumerate(around) if isinstance(one, FunctionNode))
+        inside = around[: next(above, len(around))]
+        function = next((one for one in around if isinstance(one, FunctionNode)), None)
         exit, side = _exit_of(statement, inside) if node is not statement else ("", True)
+        items = statement.items if isinstance(statement, ast.With | ast.AsyncWith) else ()
         return replace(
             self,
             exit=exit,
             exits_if=_truth_for(side, inside, statement) if exit else True,
             loop=_loop_of(inside),
             is_iterated=isinstance(statement, ast.For) and statement.iter in around,
+            is_indexed_by_loop=_is_indexed_by_loop(node, inside),
             is_handled=statement in inside and handles(inside, statement),
+            is_manager=any(item.context_expr is node for item in items),
+            is_target=isinstance(getattr(node, "ctx", None), ast.Store),
+            reads=what_is_read(node, function, file, is_entry) if function else "",
+            uses=uses_of(node, function, file) if function else frozenset(),
+            origins=origins_of(node, function) if function else {},
         )
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the expression reads what the compiled function computes."""
+        return self.reads == COMPUTED
 
     @property
     def is_in_hook(self) -> bool:
@@ -81,6 +115,11 @@ class Usage:
         return "NumpyNdarrayVariable" in self.context
 
     @property
+    def is_of_numpy(self) -> bool:
+        """Whether the expression calls a function of NumPy."""
+        return bool(re.match(r"(np|numpy)\.", self.expression))
+
+    @property
     def is_tensor(self) -> bool:
         """Whether the expression's value was a tensor in eager."""
         return bool(TENSOR.match(self.value or ""))
@@ -88,8 +127,7 @@ class Usage:
     @property
     def is_tensors(self) -> bool:
         """Whether the expression's value was a tensor or array in eager, or a container of some."""
-        value = re.sub(r"\A(\w+ of \d+ )?(ndarray )?", "", self.value or "")
-        return bool(TENSOR.match(value))
+        return bool(re.search(r"(\A|[ (])[a-z]+\d*\[", self.value or ""))
 
     @property
     def has_shape(self) -> bool:
@@ -107,6 +145,17 @@ def _loop_of(inside: list[ast.AST]) -> str:
         endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
         return "while True" if endless else "while"
     return "" if loop is None else "for"
+
+
+def _is_indexed_by_loop(node: ast.AST, inside: list[ast.AST]) -> bool:
+    """Return whether a subscript has a variable of a `for` loop in its index.
+
+    `inside` are the syntax nodes around it, up to its function.
+    """
+    loops = [one.target for one in inside if isinstance(one, ast.For | ast.AsyncFor)]
+    targets = {name.id for one in loops for name in ast.walk(one) if isinstance(name, ast.Name)}
+    index = ast.walk(node.slice) if isinstance(node, ast.Subscript) else ()
+    return any(isinstance(name, ast.Name) and name.id in targets for name in index)
 
 
 def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> tuple[str, bool]:

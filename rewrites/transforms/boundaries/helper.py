@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 import libcst.matchers as m
@@ -209,9 +209,12 @@ def reads_values(site: Site, helper: cst.FunctionDef) -> str:
     """Return the reason why later calls of `helper` may give other results than its first call.
 
     "`x.item()` needs the values of a tensor", "`random.random()` draws a number that would stay the
-    same". "" if `helper` contains no such call.
+    same", "`x > 0` needs the values of a tensor". "" if `helper` has no such call or condition.
     """
     code = site.document.code
+    for condition in _conditions(helper):
+        if site.is_tensor(condition):
+            return f"`{code(condition)}` needs the values of a tensor"
     for call in m.findall(helper.body, m.Call()):
         assert isinstance(call, cst.Call)
         name = site.callee_name(call) or code(call.func)
@@ -222,6 +225,23 @@ def reads_values(site: Site, helper: cst.FunctionDef) -> str:
         if name.startswith(_DRAWS):
             return f"`{code(call)}` draws a number that would stay the same"
     return ""
+
+
+def _conditions(helper: cst.FunctionDef) -> Iterator[cst.CSTNode]:
+    """Yield the operands of `and`, `or` and `not` in the conditions of a function."""
+    parts = [
+        one.test
+        for one in m.findall(helper.body, m.If() | m.While() | m.IfExp() | m.Assert())
+        if isinstance(one, cst.If | cst.While | cst.IfExp | cst.Assert)
+    ]
+    while parts:
+        match parts.pop():
+            case cst.BooleanOperation(left=left, right=right):
+                parts += [right, left]
+            case cst.UnaryOperation(operator=cst.Not(), expression=operand):
+                parts.append(operand)
+            case condition:
+                yield condition
 
 
 def _on_tensors(site: Site, call: cst.Call) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from textwrap import indent
 
 import pytest
@@ -13,6 +14,7 @@ from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.explanation_data import Advice
 from fullgraph.diagnose.taxonomy.advice import FIXES, advise, with_user_expression
 from fullgraph.diagnose.taxonomy.usage import Usage
+from fullgraph.diagnose.taxonomy.user_code import PARTS
 from tests.diagnose.taxonomy.snippets import a_break, breaks
 from tests.rewrites.harness import imported
 from tests.text import block
@@ -149,10 +151,82 @@ def test_advice_on_a_branch_has_the_condition_with_which_it_exits(statement, phr
             "torch.arange(n, device=x.device)",
             "the caller",
         ),
+        (
+            C.GUARD,
+            "m = x.item(); y = m == x.size(0)",
+            "m == x.size(0)",
+            "Choose with `torch.where`",
+        ),
+        (C.SCALAR, "y = x[i : i + 3]", "i : i + 3", "Index with `i + torch.arange(3)`"),
+        (C.SCALAR, "n = int(x)\nif n > 3: y = n", "int(x)", "where it decides a branch"),
+        (C.SCALAR, "assert int(x) > 3", "int(x)", "Assert inside the graph"),
+        (C.SCALAR, "print(x.item())", "x.item()", "Guard the statement"),
+        (C.SCALAR, "y = torch.zeros(int(x))", "int(x)", "keep the whole size and mask"),
+        (C.SCALAR, "return x.item()", "x.item()", "Return the tensor"),
+        (C.MASK, "y = x[m].mean()", "x[m]", "divide by the number of elements"),
+        (C.MASK, "y = x[m].sum()", "x[m]", "with a value that does not count"),
+        (C.MASK, "y = g(x[m])", "x[m]", "leave out at the end"),
+        (C.NONZERO, "for i in m.nonzero(): pass", "m.nonzero()", "Replace the loop"),
+        (C.NONZERO, "y = x[m.nonzero()]", "m.nonzero()", "Use the mask itself, as"),
+        (C.NONZERO, "y = g(m.nonzero())", "m.nonzero()", "nonzero_static"),
+        (
+            C.DYNAMIC_SHAPE,
+            "y = torch.unique(x)",
+            "torch.unique(x)",
+            "outside the compiled function",
+        ),
+        (C.DYNAMIC_SHAPE, "x = x + 1; y = torch.unique(x)", "torch.unique(x)", "Set `torch."),
+        (C.BUILTIN, "x = x + 1; y = min(x, key=f)", "min(x, key=f)", "as two functions"),
+        (C.CALL, "with frozen(x): pass", "frozen(x)", "Enter `frozen(x)` around"),
+        (C.OBJECT, "x.table = 3", "x.table", "Move the assignment to `x.table`"),
     ],
 )
-def test_advice_fits_what_the_number_is_for(category, statement, expression, phrase) -> None:
+def test_advice_fits_what_the_value_is_for(category, statement, expression, phrase) -> None:
     assert phrase in advise(category, usage_in(statement, expression))[0].text
+
+
+@pytest.mark.parametrize(
+    "part, expression, parts, code",
+    [
+        ("drawn", "random.random() < p", {}, "torch.rand(())"),
+        ("drawn", "np.random.rand(3, 4)", {}, "torch.rand(3, 4)"),
+        ("drawn", "np.random.uniform(a, b)", {}, "torch.empty(()).uniform_(a, b)"),
+        ("drawn", "np.random.normal(size=3)", {}, "torch.empty(3).normal_()"),
+        ("drawn", "random.randint(0, 3)", {}, "torch.randint(0, 3 + 1, ())"),
+        ("drawn", "np.random.randint(5)", {}, "torch.randint(0, 5, ())"),
+        ("drawn", "np.random.beta(a, b)", {}, ""),
+        ("indices", "np.random.choice(n)", {}, "torch.randint(n, ())"),
+        ("indices", "np.random.choice(n, k)", {}, "torch.randint(n, (k,))"),
+        ("indices", "np.random.choice(n, k, replace=False)", {}, "torch.randperm(n)[:k]"),
+        ("indices", "random.choices(n, k=3)", {}, "torch.randint(n, (3,))"),
+        (
+            "indices",
+            "np.random.choice(n, p=w)",
+            {},
+            "torch.multinomial(w, 1, replacement=True)",
+        ),
+        ("python", "np.zeros(np.max([3, x.shape[0]]))", {}, "max([3, x.shape[0]])"),
+        ("python", "int(np.prod(x.shape[1:]))", {}, "math.prod(x.shape[1:])"),
+        ("python", "np.mean(c)", {"c": "[0.25, 0.5]"}, "sum(c) / len(c)"),
+        ("python", "np.mean(c)", {"c": "f32[2]"}, ""),
+        ("number", "torch.topk(x, self.k)", {}, "self.k"),
+        ("number", "torch.linspace(0, h - 1, h)", {"h - 1": "i64[]", "h": "i64[]"}, "h"),
+        ("kind", "torch.tensor_split(x, at)", {"at": "i64[2]"}, "a list of ints"),
+        ("step", "range(0, n, r)", {"r": "i64[] 2"}, "r"),
+        ("step", "range(0, n, r)", {"n": "i64[] 2"}, ""),
+    ],
+)
+def test_advice_has_code_made_of_the_expression(part, expression, parts, code) -> None:
+    assert PARTS[part](Usage(expression, parts=parts)) == code
+
+
+def test_the_first_index_is_that_of_the_first_true_element() -> None:
+    usage = Usage("(x > 0).nonzero()", "i = (x > 0).nonzero()[0]", "i64[3, 1]")
+    assert PARTS["first"](usage) == "(x > 0).int().argmax()"
+    assert PARTS["first"](replace(usage, value="i64[3, 2]")) == ""
+    assert PARTS["first"](Usage("np.where(m)", "i = np.where(m)[0][0]", "tuple of i64[3]")) == (
+        "np.argmax(m)"
+    )
 
 
 def usage_in(statement: str, expression: str, **known: str) -> Usage:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from fullgraph.compiler.categories import Category
+from fullgraph.compiler.observe import ObservedExpression
 from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.taxonomy.sentences import WIDTH, describe_break, quote
 from fullgraph.diagnose.taxonomy.usage import Usage
@@ -56,7 +57,8 @@ from tests.text import block
 )
 def test_a_sentence_holds_the_expression_and_its_value(text, expression, value, said) -> None:
     brk = breaks(text, "default")[0]
-    assert diagnose(brk, value=value, expression=expression).sentence == said
+    seen = ObservedExpression(brk.stack[-1], expression, 1, (value,)) if value else None
+    assert diagnose(brk, seen=seen, expression=expression).sentence == said
 
 
 def test_a_raise_is_no_error_of_tracing() -> None:
@@ -85,9 +87,25 @@ def test_the_code_of_torch_below_is_named_and_not_called_the_users() -> None:
         (Category.SCALAR, Usage("n"), "must be a Python number"),
         (Category.SCALAR, Usage("int(n)"), "from a tensor"),
         (Category.SCALAR, Usage("draw(n)", below="`a.item()` in torch/b.py:3"), "`a.item()`"),
+        (Category.OBJECT, Usage("self.table", is_target=True), "The assignment to `self.table`"),
+        (
+            Category.RANDOM,
+            Usage("np.random.rand()", context="aten._local_scalar_dense"),
+            "known only when the graph runs",
+        ),
+        (
+            Category.NUMPY_SCALAR,
+            Usage("np.zeros(n)", context="aten._local_scalar_dense"),
+            "needs Python numbers, and gets NumPy's",
+        ),
+        (
+            Category.NUMPY_SCALAR,
+            Usage("np.mean(c)", context="failed to convert [zuf0]"),
+            "an array",
+        ),
         (Category.PARAMETER, Usage("nn.Parameter(x)"), "makes an nn.Parameter"),
         (Category.DYNAMIC_SHAPE, Usage("f(x)", value="f32[] 2.0"), "computes with a tensor whose"),
-        (Category.DYNAMIC_SHAPE, Usage("f(x)", value="tuple of 2 f32[3]"), "has a shape"),
+        (Category.DYNAMIC_SHAPE, Usage("f(x)", value="tuple of 2 f32[3]"), "makes a tensor whose"),
     ],
 )
 def test_a_sentence_claims_what_was_seen(category: Category, usage: Usage, claim: str) -> None:
