@@ -135,7 +135,9 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             trap="`torch.compile(optimizer.step)` compiles the step on its own.",
         ),
     ),
-    C.EXCEPTION: (code("Check before the compiled function is called, and raise there."),),
+    C.EXCEPTION: (
+        code("Check before the compiled function is called, and raise there.", when=r"\braise\b"),
+    ),
     C.GENERATOR: (
         code(
             "Compile the function that calls the generator.",
