@@ -20,6 +20,7 @@ from fullgraph.rewrites.rule import Applicability, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, dotted_name
 from fullgraph.rewrites.transforms.subgraphs import keep_out_of_eager
 
+_CONVERSIONS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "bool"})
 _NUMBER = "a tensor may take the place of"
 
 
@@ -54,6 +55,8 @@ class Agreement:
             self.assumes[f"{unknown} has the dtype and shape of {known}"] = None
         elif a.is_tensor and b.is_tensor:
             self._check_tensors(a, b, texts)
+            if _names_dtype(one) is not _names_dtype(other):
+                self.assumes[_same("dtype", texts)] = None
         elif a.is_number and b.is_number:
             if a.types != b.types:
                 self.assumes[f"{texts[0]} and {texts[1]} may be of one type"] = None
@@ -119,7 +122,7 @@ class Agreement:
                 (p,), (q,) = x, y
                 raise NotApplicable(f"{texts[0]} has {what} {p} and {texts[1]} has {what} {q}")
             if x != y or len(x) > 1:
-                self.assumes[f"{texts[0]} and {texts[1]} have the same {what}"] = None
+                self.assumes[_same(what, texts)] = None
         if a.requires_grad != b.requires_grad:
             constant = texts[0] if b.requires_grad else texts[1]
             self.assumes[f"the result may ask for a gradient where {constant} does not"] = None
@@ -128,6 +131,21 @@ class Agreement:
         """Return the source of a value, shortened for messages."""
         code = " ".join(cst.Module([]).code_for_node(node).split())
         return f"`{code}`" if len(code) <= 40 else f"`{code[:37]}…`"
+
+
+def _same(what: str, texts: Sequence[str]) -> str:
+    return f"{texts[0]} and {texts[1]} have the same {what}"
+
+
+def _names_dtype(node: cst.BaseExpression) -> bool:
+    """Return whether code says the dtype of its result, whatever it is given: `x.float()`."""
+    if not isinstance(node, cst.Call):
+        return False
+    name = dotted_name(node.func).rpartition(".")[2] or (
+        node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    )
+    named = any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in node.args)
+    return named or name in _CONVERSIONS
 
 
 def rewrite_assuming(
