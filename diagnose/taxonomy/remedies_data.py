@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from fullgraph.compiler.categories import Category as C
+from fullgraph.diagnose.taxonomy.flow import COMPUTED, INPUTS
 from fullgraph.diagnose.taxonomy.remedy import (
     OUTSIDE,
     Remedy,
@@ -182,7 +183,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             ),
         ),
         Remedy(
-            "Pass `{number}` in as {kind}: `{callee}` needs the number itself, and takes it out of "
+            "Pass `{number}` as {kind}: `{callee}` needs the number itself, and takes it out of "
             "a tensor here.",
             r"\A(torch|F|nn\.functional)\.\w+\(",
         ),
@@ -317,6 +318,10 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             fix="Make the grid",
         ),
         Remedy("In place of {it}, {numpy}."),
+        Remedy(
+            "Compute {it} with torch's operations: what it reads is known only in the call.",
+            if_=lambda usage: usage.reads in (INPUTS, COMPUTED),
+        ),
         Remedy(
             "Compute {it} once in `__init__` if no input is needed, else with torch's operations.",
         ),

@@ -216,7 +216,7 @@ ROWS = [
         "x.mean().item()",
         "scalar extraction",
         "Python scalar",
-        "0-d tensor",
+        "is only shown",
         "FG113",
     ),
     Row(e.warned, 'warnings.warn("large")', "warning", "side effect", "is_compiling", "FG113"),
