@@ -1,6 +1,6 @@
 """Compare `check`, which runs nothing, with what `explain` finds in a run.
 
-    python benchmarks/check_truth.py [--only PART] [--sources field fix_models zoo] [--half dev]
+    python benchmarks/check_truth.py [--only PART] [--sources field nested …] [--half dev]
     python benchmarks/check_truth.py --compare        the table alone, from the saved truth
     python benchmarks/check_truth.py --recompiles     of programs that are called several times
 
@@ -40,7 +40,7 @@ from benchmarks import recompile_truth
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-SOURCES = ("field", "fix_models", "zoo")
+SOURCES = ("field", "fix_models", "zoo", "nested")
 BATCH = 20
 """Number of programs that are called several times in one process."""
 Built = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -56,6 +56,10 @@ def names_of(source: str) -> list[str]:
         from benchmarks.fix_models import ENTRIES
 
         return [f"fix_models:{name}" for name in ENTRIES]
+    if source == "nested":
+        from benchmarks.nested import PROGRAMS
+
+        return [f"nested:{name}" for name in PROGRAMS]
     from benchmarks.models import ENTRIES as MODELS
 
     return [f"zoo:{name}" for name in MODELS]
@@ -78,6 +82,10 @@ def build(name: str) -> Built:
         from benchmarks.fix_models import ENTRIES
 
         return ENTRIES[key].build()
+    if source == "nested":
+        from benchmarks import nested
+
+        return nested.build(key)
     from benchmarks.models import ENTRIES as MODELS
 
     return MODELS[key].build()
@@ -103,7 +111,8 @@ def truth_of(name: str) -> dict[str, Any]:
         }
         for cause in explained.causes
     ]
-    target = "" if hasattr(program, "forward") else getattr(program, "__qualname__", "")
+    is_found = hasattr(program, "forward") or name.startswith("nested:")
+    target = "" if is_found else getattr(program, "__qualname__", "")
     return {
         "name": name,
         "target": target,

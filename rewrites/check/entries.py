@@ -17,6 +17,7 @@ COMPILERS = frozenset({"torch.compile", "torch._dynamo.optimize"})
 """Functions that compile their argument, and decorators."""
 COMPILER_WORD = re.compile(r"\b(?:compile|optimize)\b")
 """Matches in every text that calls one of `COMPILERS`, also under another name."""
+_INDENTED_CLASS = re.compile(r"^[ \t]+class\b", re.MULTILINE)
 _MODULES = word_set("Module PreTrainedModel LightningModule ModelMixin PyTorchModelHubMixin _Loss")
 EXCLUDED = frozenset(
     {
@@ -59,7 +60,8 @@ def find_entries(module: Module, named: Collection[str] = ()) -> Iterator[Entry]
             yield known
     if "torch" not in module.source.text or is_test(module):
         return
-    shown = (e for one in module.definitions.values() for e in _entries_of(one))
+    every = (*module.definitions.values(), *_local_classes(module))
+    shown = (entry for one in every for entry in _entries_of(one))
     for entry in (*_compiled_functions(module), *shown):
         wanted = entry.compiled or not _is_excluded(entry.function)
         if wanted and entry.function.node not in seen:
@@ -133,6 +135,9 @@ def _compiled_functions(module: Module) -> Iterator[Entry]:
             if isinstance(target, ast.Lambda):
                 yield Entry(FunctionDefinition(target, module), compiled=True)
                 continue
+            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Call):
+                yield from _methods(module, dotted(target.value.func), target.attr)
+                continue
             name = dotted(target)
             known = module.find(name)
             if isinstance(known, FunctionDefinition) and known.module is module:
@@ -165,18 +170,32 @@ class _Compilers:
         return not node.args and self.includes(node.func)
 
 
+def _local_classes(module: Module) -> Iterator[ClassDefinition]:
+    """Yield the classes that functions of a module define."""
+    if not _INDENTED_CLASS.search(module.source.text):
+        return
+    for node in walk(module.source.tree):
+        if isinstance(node, ast.ClassDef) and (outer := functions_around(module, node)):
+            yield ClassDefinition(node, module, f"{outer[0].name}.")
+
+
+def _methods(module: Module, name: str, method: str) -> Iterator[Entry]:
+    """Yield the method that `torch.compile(Name(…).method)` compiles."""
+    for one in (module.find(name), *_local_classes(module)):
+        if isinstance(one, ClassDefinition) and one.name == name and method in one.own_methods:
+            yield Entry(one.own_methods[method], one, compiled=True)
+
+
 def _entry_of(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Entry:
     """Return the entry for a compiled function, method or nested function."""
-    for definition in module.definitions.values():
+    for definition in (*module.definitions.values(), *_local_classes(module)):
         if isinstance(definition, FunctionDefinition) and definition.node is node:
             return Entry(definition, compiled=True)
         if isinstance(definition, ClassDefinition):
             for method in definition.own_methods.values():
                 if method.node is node:
                     return Entry(method, definition, compiled=True)
-    outer = _function_around(module, node)
-    inside = "" if outer is None else f"{outer}."
-    return Entry(FunctionDefinition(node, module, None, inside), compiled=True)
+    return Entry(_nested_function(module, node), compiled=True)
 
 
 def _local_functions(module: Module, name: str) -> Iterator[Entry]:
@@ -194,15 +213,26 @@ def _local_functions(module: Module, name: str) -> Iterator[Entry]:
         return
     for node in walk(module.source.tree):
         if isinstance(node, ast.FunctionDef) and node.name == last:
-            outer = _function_around(module, node)
-            if outer is not None:
-                inside = f"{outer}."
-                yield Entry(FunctionDefinition(node, module, None, inside), compiled=True)
+            nested = _nested_function(module, node)
+            if nested.prefix:
+                yield Entry(nested, compiled=True)
 
 
-def _function_around(module: Module, node: ast.AST) -> str | None:
-    """Return the name of the function whose body contains `node`; None at the top level."""
-    for one in walk(module.source.tree):
-        if isinstance(one, ast.FunctionDef) and any(inner is node for inner in one.body):
-            return one.name
-    return None
+def _nested_function(
+    module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef
+) -> FunctionDefinition:
+    outer = functions_around(module, node)
+    return FunctionDefinition(node, module, None, f"{outer[0].name}." if outer else "")
+
+
+def functions_around(module: Module, node: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the functions of a module that contain `node`, innermost first."""
+    found = [
+        one
+        for one in walk(module.source.tree)
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        and one is not node
+        and one.lineno <= getattr(node, "lineno", 0) <= (one.end_lineno or 0)
+        and any(inner is node for inner in walk(one))
+    ]
+    return sorted(found, key=lambda one: -one.lineno)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from fullgraph.rewrites.check.entries import Entry
+from fullgraph.rewrites.check.entries import Entry, functions_around
 from fullgraph.rewrites.check.facts import Facts
 from fullgraph.rewrites.check.interpreter.annotations import value_of_annotation
 from fullgraph.rewrites.check.interpreter.evidence import Evidence, evidence_for
@@ -39,7 +39,7 @@ from fullgraph.rewrites.check.interpreter.values import (
     sequence_of,
 )
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module, Project
-from fullgraph.rewrites.check.syntax import is_none
+from fullgraph.rewrites.check.syntax import is_none, statements_of
 
 CONTEXTS = 12
 """Number of times that the entries of one file evaluate a function at most."""
@@ -189,10 +189,22 @@ class Interpreter(Initialisation):
             for one in changing_inputs(function, env):
                 state, proved = state_of_inputs(function), one.constant and entry.compiled
                 self.noted.add(Note(one.construct, one.node, function, proved, (), state))
-            self.run_function(function, env, receiver if owner is not None else ())
+            bound = receiver if owner is not None else ()
+            self.run_function(function, env, bound, self._scope_around(function))
         except (OutOfFuel, RecursionError):
             self.frames.clear()
             self.silent = self.comprehensions = 0
+
+    def _scope_around(self, function: FunctionDefinition) -> dict[str, Value] | None:
+        """Return the functions that those around an entry define, by name; None at the top."""
+        around = functions_around(function.module, function.node)
+        scope: dict[str, Value] = {}
+        for outer in around:
+            for one in statements_of(outer.body):
+                if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                    definition = self.definition_of(one, function, f"{outer.name}.")
+                    scope.setdefault(one.name, (Function(definition, (), scope),))
+        return scope if around else None
 
     def parameters_of_entry(
         self, definition: FunctionDefinition, receiver: Value, compiled: bool = True

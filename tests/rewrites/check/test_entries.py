@@ -83,6 +83,44 @@ def test_what_compiles_may_have_arguments_and_another_name(loop, above, decorato
     assert [text[line - 1].strip() for line in lines()] == ["print(x)"]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        """
+        def make():
+            def helper(x):
+                print(x)
+
+            def step(x):
+                return helper(x)
+
+            return torch.compile(step)
+        """,
+        """
+        def make():
+            class Trainer:
+                def step(self, x):
+                    print(x)
+
+            return torch.compile(Trainer().step)
+        """,
+        """
+        def make():
+            class Net(torch.nn.Module):
+                def forward(self, x):
+                    print(x)
+
+            return Net()
+        """,
+    ],
+    ids=["helper", "method", "module"],
+)
+def test_what_lies_in_the_function_around_is_known(loop, code):
+    (loop / "loop.py").write_text(f"import torch\n{block(code)}")
+    text = (loop / "loop.py").read_text().splitlines()
+    assert [text[line - 1].strip() for line in lines()] == ["print(x)"]
+
+
 def test_a_partial_of_something_else_compiles_nothing(loop):
     text = block("""
         import functools
