@@ -34,10 +34,9 @@ def what_is_read(node: ast.AST, function: FunctionNode, file: Source, is_entry: 
     arguments = [name for name in _arguments(function) if name not in ("self", "cls")]
     statement = next((one for one in file.ancestors(node) if isinstance(one, ast.stmt)), node)
     inside = {*ast.walk(statement)} if isinstance(statement, ast.Assign) else set()
-    before = {
-        name.id
-        for name in _stores(function)
-        if name not in inside and (name.lineno, name.col_offset) < _start(node)
+    loops = (one for one in file.ancestors(node) if isinstance(one, ast.For | ast.While))
+    before = {name.id for loop in loops for name in _stores(loop)} | {
+        name.id for name in _stores(function) if name not in inside and _start(name) < _start(node)
     }
     if read & before:
         return COMPUTED

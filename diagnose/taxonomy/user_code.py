@@ -288,9 +288,12 @@ def _first(usage: Usage) -> str:
     if not re.search(taken + first, text):
         return ""
     code = ast.unparse(mask)
+    is_mask = isinstance(mask, ast.Compare) or usage.parts.get(code, "").startswith("bool")
+    code = code if is_mask else f"{code} != 0"
     if usage.is_of_numpy:
         return f"np.argmax({code})"
-    return f"{code if isinstance(mask, ast.Name | ast.Attribute) else f'({code})'}.int().argmax()"
+    is_name = re.fullmatch(r"[\w.]+", code)
+    return f"{code if is_name else f'({code})'}.int().argmax()"
 
 
 def _indices(usage: Usage) -> str:

@@ -224,9 +224,9 @@ def test_the_first_index_is_that_of_the_first_true_element() -> None:
     usage = Usage("(x > 0).nonzero()", "i = (x > 0).nonzero()[0]", "i64[3, 1]")
     assert PARTS["first"](usage) == "(x > 0).int().argmax()"
     assert PARTS["first"](replace(usage, value="i64[3, 2]")) == ""
-    assert PARTS["first"](Usage("np.where(m)", "i = np.where(m)[0][0]", "tuple of i64[3]")) == (
-        "np.argmax(m)"
-    )
+    usage = Usage("np.where(m)", "i = np.where(m)[0][0]", "tuple of i64[3]")
+    assert PARTS["first"](usage) == "np.argmax(m != 0)"
+    assert PARTS["first"](replace(usage, parts={"m": "bool[5]"})) == "np.argmax(m)"
 
 
 def usage_in(statement: str, expression: str, **known: str) -> Usage:

@@ -57,6 +57,7 @@ def test_uses_are_those_of_the_value(at, code, expression, uses):
         ("return g(x)", "g(x)", "inputs"),
         ("x = g(x)", "g(x)", "inputs"),
         ("x = x + 1; return g(x)", "g(x)", "computed"),
+        ("while x > 0: x = g(x)", "g(x)", "computed"),
         ("return g(self.k)", "g(self.k)", "nothing"),
         ("return [g(v) for v in (1, 2)]", "[g(v) for v in (1, 2)]", "nothing"),
         ("return lambda: g(x)", "g(x)", "computed"),
