@@ -14,8 +14,9 @@ After:
     total = np.sum(np.where(np.isnan(x), 0, x), axis=1)
     for i, j in itertools.product(range(h), range(w)): ...
 
-The values are the same. Unsafe for sums and products of floats: NumPy warns of infinities of both
-signs, and of an overflow, and traced code does not.
+The values are the same. Unsafe for sums and products, but of bools and signed integers: NumPy warns
+of infinities of both signs and of an overflow, and traced code does not; of unsigned integers NumPy
+gives uint64, and traced code int64.
 
 Refuses: functions that no others can be written for (`np.interp`, `np.vectorize`), calls with
 `out=`, and arguments that would be computed twice.
@@ -50,6 +51,7 @@ _NAMES = {
 _NAN = {"nansum": ("sum", "0"), "nanprod": ("prod", "1"), "nancumsum": ("cumsum", "0")}
 _NAN |= {"nancumprod": ("cumprod", "1")}
 _NO_WARNING = "nobody needs NumPy's warning of an overflow or of infinities of both signs"
+_SIGNED = "int64 will do for sums and products of unsigned integers"
 _WHY = "Functions of NumPy that are traced do the same."
 
 
@@ -65,16 +67,17 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             return new
         if new is not None:
             imports = ("itertools",) if name == "ndindex" else ()
-            if name not in _NAN or _holds_whole_numbers(site, call.args[0].value):
+            if name not in _NAN or _holds_signed_integers(site, call.args[0].value):
                 return Rewrite({call: new}, _WHY, imports=imports)
-            return Rewrite({call: new}, _WHY, Applicability.UNSAFE, (_NO_WARNING,), imports)
+            assumes = (_NO_WARNING, _SIGNED)
+            return Rewrite({call: new}, _WHY, Applicability.UNSAFE, assumes, imports)
     return Refusal("no other functions of NumPy do the same") if calls else None
 
 
-def _holds_whole_numbers(site: Site, array: cst.BaseExpression) -> bool:
+def _holds_signed_integers(site: Site, array: cst.BaseExpression) -> bool:
     seen = site.observed(array)
     kinds = {one.dtype.rstrip("0123456789") for one in seen.arrays} if seen is not None else set()
-    return bool(kinds) and kinds <= {"int", "uint", "bool"}
+    return bool(kinds) and kinds <= {"int", "bool"}
 
 
 def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refusal | None:

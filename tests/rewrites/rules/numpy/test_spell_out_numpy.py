@@ -15,6 +15,11 @@ HEAD = block("""
 """)
 X = torch.tensor([[0.5, -2.0, float("nan")], [1.5, 0.25, 3.0]])
 
+UNLIKE = (
+    "nobody needs NumPy's warning of an overflow or of infinities of both signs",
+    "int64 will do for sums and products of unsigned integers",
+)
+
 
 @pytest.mark.parametrize(
     "call",
@@ -70,10 +75,14 @@ def test_a_loop_over_indices():
 
 @pytest.mark.parametrize(
     "x, assumes",
-    [(X, ("nobody needs NumPy's warning of an overflow or of infinities of both signs",))]
-    + [(one, ()) for one in (torch.arange(4), torch.tensor([True, False]))],
+    [
+        (torch.arange(4), ()),
+        (torch.tensor([True, False]), ()),
+        (X, UNLIKE),
+        (torch.arange(4, dtype=torch.uint8), UNLIKE),
+    ],
 )
-def test_only_sums_of_floats_warn(x, assumes):
+def test_sums_of_floats_warn_and_those_of_unsigned_integers_are_signed(x, assumes):
     source = f"{HEAD}def f(x):\n    a = x.numpy()\n    return np.nansum(a)\n"
     text, (edit,), _ = offered(source, "np.nansum(a)", "NumPy function", x, rule="FG232")
     assert "np.sum(np.where(np.isnan(a), 0, a))" in text
