@@ -125,6 +125,8 @@ def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float
         yield Note("unmask", f"Unmasking stopped after {limit}; more may hide ({mode} mode).")
     if last.stopped is not None:
         for stop in last.blocked:
+            if expression_at(stop.place).startswith("raise"):
+                continue  # behind which nothing lies
             code = quote(expression_at(stop.place))
             text = f"What lies behind {code} is not known: {stop.reason}."
             yield Note("unmask", text, stop.place)

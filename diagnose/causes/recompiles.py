@@ -11,6 +11,7 @@ from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import is_user_code, read_source
 from fullgraph.diagnose.explanation_data import Note, RecompileInfo
 from fullgraph.diagnose.taxonomy import Root, RootKind, describe_guard, root_of_guard
+from fullgraph.diagnose.taxonomy.guards import EACH_RECOMPILES, EXPECT_ONE
 
 _EACH_CALL = 3
 """Number of recompiles from which a plain value is taken to change in each call: after the first,
@@ -127,7 +128,9 @@ def _describe_recompiles(
     described = [describe_guard(guard) for guard in reversed(guards)]
     different = {_without_numbers(sentence): (sentence, tips) for sentence, tips in described}
     kept = [*different.values()][::-1]  # of sentences that differ in numbers, the first
-    advice = {one.text: one for _, tips in kept for one in tips}
+    constant = len(guards) > 1 and all(tips[:1] == (EXPECT_ONE,) for _, tips in described)
+    found = [(EACH_RECOMPILES, *tips[1:]) if constant else tips for _, tips in kept]
+    advice = {one.text: one for tips in found for one in tips}
     positions = tuple(dict.fromkeys(p for event in events for p in event.positions))
     root = _root_of(events[0])
     seconds = [compile_seconds.get(event.compile_id) for event in events]

@@ -21,7 +21,7 @@ from fullgraph.diagnose.taxonomy.fix import Fix
 from fullgraph.diagnose.taxonomy.remedy import Remedy, find_remedy
 from fullgraph.diagnose.taxonomy.sentences import quote
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
-from fullgraph.diagnose.taxonomy.usage import Usage
+from fullgraph.diagnose.taxonomy.usage import TRACED, Usage
 from fullgraph.diagnose.taxonomy.user_code import PARTS, call_method, clone, parse
 
 FIXES: dict[C, tuple[Fix, ...]] = fixes_data.FIXES | fixes_world.FIXES | fixes_python.FIXES
@@ -40,6 +40,7 @@ def advise(category: C, usage: Usage) -> tuple[Advice, ...]:
         f
         for f in FIXES.get(category, ())
         if f.fits(usage.expression, usage.statement)
+        if not (f.unless and any(re.search(f.unless, one) for one in usage.origins.values()))
         if PARTS["outside"](usage) or not f.advice.text.endswith("and pass the result in.")
     ]
     fitting.sort(key=lambda fix: (not fix.when, not fix.advice.modes))
@@ -56,7 +57,8 @@ def _move(usage: Usage) -> str:
         return f"Enter {code} around the compiled call, if all of it may run inside."
     if usage.is_target:
         return f"Move the assignment to {code} out of the compiled function."
-    if usage.is_computed:
+    seen = (usage.value or "", *usage.parts.values())
+    if usage.is_computed and (not any(seen) or any(map(TRACED.match, seen))):
         return (
             f"Compile what comes before {code} and what comes after it as two functions: it needs "
             "what is computed inside."

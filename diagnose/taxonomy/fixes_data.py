@@ -253,7 +253,7 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "Keep the numbers in a list instead of an array.",
             "sizes = np.array([2, 3])\ny = x\nfor _ in range(sizes[0]):\n    y = y + 1",
             "sizes = [2, 3]\ny = x\nfor _ in range(sizes[0]):\n    y = y + 1",
-            unless=r"sorted\(",
+            unless=r"sorted\(|\.numpy\(",
         ),
         code(
             "Sort with `np.sort` or `torch.sort`.",

@@ -88,6 +88,8 @@ def uses_of(
                     return frozenset({"size"})
                 if name not in _KEEPS | {"bool"}:
                     return frozenset({"other"})
+            case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
+                return frozenset({"shown"})
             case ast.BinOp(left=left, right=right):
                 if not isinstance(right if left is below else left, ast.Constant):
                     return frozenset({"arithmetic"})
@@ -97,6 +99,8 @@ def uses_of(
                 return frozenset({"size"})
             case ast.Subscript(slice=index):
                 return frozenset({"index" if index is below else "other"})
+            case ast.If(test=test) if test is below and _raises(parent):
+                return frozenset({"asserted"})
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
                 return frozenset({"branch" if test is below else "other"})
             case ast.Assert(test=test):
@@ -116,6 +120,11 @@ def uses_of(
                 return frozenset({"other"})
         below = parent
     return frozenset({"other"})
+
+
+def _raises(branch: ast.If) -> bool:
+    """Return whether one side of a branch ends with a `raise`."""
+    return any(side and isinstance(side[-1], ast.Raise) for side in (branch.body, branch.orelse))
 
 
 def _arguments(function: FunctionNode) -> list[str]:

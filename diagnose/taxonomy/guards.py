@@ -27,9 +27,14 @@ _DYNAMIC = Advice(
 _AS_TENSOR = Advice(
     "Pass the number as a 0-d tensor.", "code", "compiled(x, 0.5)", "compiled(x, torch.tensor(0.5))"
 )
-_EXPECT_ONE = Advice(
+EXPECT_ONE = Advice(
     "Expect one recompile: from its second value on an int is dynamic, unless Python needs it as a "
     "constant, as the index of a list or the length of a loop.",
+    "code",
+)
+EACH_RECOMPILES = Advice(
+    "Pass the number as a 0-d tensor, if the code only computes with it: Python needs it as a "
+    "constant here, and each value recompiles.",
     "code",
 )
 _SAME = Advice("Pass the same value at every call, or compile one function for each value.", "code")
@@ -176,7 +181,7 @@ def _describe_value(found: re.Match[str]) -> GuardAdvice:
     if re.fullmatch(r"-?\d+", old) and name.startswith("self."):
         return _describe_attribute(found)
     if re.fullmatch(r"-?\d+", old):
-        return text, (_EXPECT_ONE, _SAME)
+        return text, (EXPECT_ONE, _SAME)
     if re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", old):
         return text, (_AS_TENSOR, _SAME)
     return text, (_SAME,)

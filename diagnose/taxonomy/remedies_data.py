@@ -8,6 +8,7 @@ from dataclasses import replace
 from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.flow import COMPUTED, INPUTS
 from fullgraph.diagnose.taxonomy.remedy import (
+    HELD,
     OUTSIDE,
     Remedy,
     calls_above,
@@ -27,8 +28,8 @@ _SIZE = r"\.(shape|size|numel|nelement)\b|\blen\("
 """Finds the size of something in an expression."""
 _NUMBER = r"\.item\(\)|(?<!\.)\b(int|float|bool)\("
 """Finds the conversion of a tensor to a Python number."""
-_FILLS = re.compile(r"\]\s*=\s*(-?[\d.]+|True|False|float\([^()]*\))\s*\Z")
-"""Finds the assignment of one number to the elements of a tensor."""
+_WRITES = re.compile(r"\]\s*[-+*/]?=[^=]")
+"""Finds an assignment to elements of a tensor."""
 
 
 def _reads_number(usage: Usage) -> bool:
@@ -40,6 +41,7 @@ _RESULT = "Compute both results and choose with `torch.where({condition}, …, �
 
 REMEDIES: dict[C, tuple[Remedy, ...]] = {
     C.BRANCH: (
+        HELD,
         _OUTSIDE,
         Remedy(
             "Write `{member}` instead, and choose with `torch.where`.",
@@ -89,6 +91,12 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             "Compute the condition with torch instead of NumPy, and choose with `torch.where`.",
             if_=is_numpy,
         ),
+        Remedy(
+            "Do what the branch does at all times, where that is harmless, and write "
+            "`torch.where({condition}, new, old)`.",
+            if_=lambda usage: usage.branch_writes and not usage.exit,
+            fix="Choose with `torch.where`",
+        ),
         Remedy(_RESULT, if_=exits("return"), fix="Choose with `torch.where`"),
         Remedy(
             "Turn the loop into `while_loop` of `torch._higher_order_ops`, with `{condition}` as "
@@ -105,8 +113,8 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
     C.GUARD: (
         Remedy("Make `{step}` a Python int: `range` takes it out of a tensor here."),
         Remedy(
-            "Keep the full shape where elements are selected before `{callee}`, with a mask of "
-            "those that count, or say what holds for their number with `torch._check`.",
+            "Give what `{callee}` takes a size that does not depend on data (mask elements instead "
+            "of selecting them), or say what holds for it with `torch._check`.",
             if_=lambda usage: usage.has_shape,
         ),
         Remedy(
@@ -139,8 +147,8 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             if_=exits("break"),
         ),
         Remedy(
-            "Keep the full shape where elements are selected, with a mask of those that count: "
-            "then the size in {it} is known.",
+            "Keep the size in {it} from depending on data: mask elements instead of selecting "
+            "them, and pass sizes in as numbers.",
             _SIZE,
             lambda usage: not _reads_number(usage),
         ),
@@ -167,21 +175,19 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             if_=lambda usage: is_slice(usage) and usage.is_iterated,
         ),
         Remedy(
-            "Fill through a mask, `torch.where(torch.arange(…) < n, …, …)`: {it} depends on data.",
-            if_=lambda usage: is_slice(usage) and _FILLS.search(usage.statement),
+            "Write with `index_copy_` at the positions `{window}`.",
+            if_=lambda usage: is_slice(usage) and _WRITES.search(usage.statement),
+            fix="Write with `index_copy_`",
+        ),
+        Remedy(
+            "Write through a mask, `torch.where(torch.arange(…) < n, …, …)`: {it} depends on data.",
+            if_=lambda usage: is_slice(usage) and _WRITES.search(usage.statement),
         ),
         Remedy(
             "Index with `{window}` instead of slicing with {it}: the length stays the same.",
-            if_=lambda usage: (
-                is_slice(usage) and not re.search(r"\]\s*[-+*/]?=[^=]", usage.statement)
-            ),
+            if_=is_slice,
         ),
-        Remedy(
-            "Mask with `torch.arange(…) < n` instead of slicing with {it}.",
-            if_=lambda usage: (
-                is_slice(usage) and not re.search(r"\]\s*[-+*/]?=[^=]", usage.statement)
-            ),
-        ),
+        Remedy("Mask with `torch.arange(…) < n` instead of slicing with {it}.", if_=is_slice),
         Remedy(
             "Pass `{number}` as {kind}: `{callee}` needs the number itself, and takes it out of "
             "a tensor here.",
@@ -205,7 +211,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             is_used("asserted"),
         ),
         Remedy(
-            "Keep the 0-d tensor in place of {it}, and choose with `torch.where` where it decides "
+            "Keep {tensor} in place of {it}, and choose with `torch.where` where it decides "
             "a branch.",
             _NUMBER,
             is_used("branch"),
@@ -224,11 +230,16 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             fix="Return the tensor",
         ),
         Remedy(
-            "Keep the 0-d tensor in place of {it} where it is only computed with; a size, an index "
+            "Keep {tensor} in place of {it} where it is only computed with; a size, an index "
             "or a key is best passed in.",
             _NUMBER,
             lambda usage: not re.search(r"\b(min|max|range)\(|clamp|clip|size\(", usage.statement),
             fix="In arithmetic",
+        ),
+        Remedy(
+            "Pass the sizes in as a list of ints in place of {it}: they must be Python numbers.",
+            r"\.tolist\(\)\Z",
+            is_used("size"),
         ),
         Remedy(
             "Pass the numbers in as a list, made outside the compiled function, in place of {it}.",
@@ -258,20 +269,19 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         Remedy(
             "Keep the full shape: `{filled}` in place of {it}, and divide by the number of "
             "elements that count.",
-            if_=is_used("averaged"),
+            if_=lambda usage: usage.uses == {"averaged"},
             fix="For a mean",
         ),
         Remedy(
             "Keep the full shape: `{filled}` in place of {it}, with a value that does not count.",
-            if_=lambda usage: usage.uses & {"reduced"} or not usage.uses,
+            if_=lambda usage: usage.uses <= {"averaged", "reduced"},
             fix="Reduce with zeros",
         ),
         Remedy(
-            "Compute with the whole tensor, and leave out at the end what the mask does not "
-            "select, as with `torch.where`: the length of {it} depends on data.",
-            if_=lambda usage: not usage.uses & {"averaged", "reduced"} and usage.uses,
-            trap="What is computed must be elementwise; the masked-out elements can still put a "
-            "NaN into the gradient.",
+            "Where what follows treats each element alone, compute with the whole tensor, and "
+            "choose at the end with `torch.where`; else keep the selection, whose length depends "
+            "on data, and set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`.",
+            trap="The masked-out elements can still put a NaN into the gradient.",
         ),
     ),
     C.NONZERO: (

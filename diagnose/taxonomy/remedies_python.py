@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fullgraph.compiler.categories import Category as C
-from fullgraph.diagnose.taxonomy.remedy import OUTSIDE, Remedy
+from fullgraph.diagnose.taxonomy.remedy import HELD, OUTSIDE, Remedy
 from fullgraph.diagnose.taxonomy.usage import Usage
 
 
@@ -90,7 +90,12 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             fix="Make parameters",
         ),
     ),
-    C.MODULE: (Remedy("Do {it} in `__init__` or outside the compiled function."),),
+    C.MODULE: (
+        Remedy(
+            "Do {it} in `__init__` or outside the compiled function.",
+            if_=lambda usage: not usage.is_computed,
+        ),
+    ),
     C.OPTIMIZER: (Remedy("Call {it} outside the compiled function.", fix="Make the step outside"),),
     C.EXCEPTION: (
         Remedy(
@@ -181,6 +186,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         Remedy("Call `{callee}` {outside}."),
     ),
     C.BUILTIN: (
+        HELD,
         Remedy("Sort with torch in place of {it}.", r"sorted\(|\.sort\(", fix="Sort with torch"),
         Remedy("Call `{callee}` {outside}."),
     ),

@@ -70,7 +70,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             fix="Draw with torch and choose",
         ),
         Remedy(
-            "Draw with torch: `{drawn}` in place of {it}.",
+            "Draw with torch: `{drawn}` in place of {drawing}.",
             fix="Draw with torch.",
             trap="The numbers come from torch's generator, another stream.",
         ),
@@ -147,12 +147,19 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
         Remedy("Choose devices and streams outside the compiled function: move {it} there."),
     ),
-    C.IMPORT: (Remedy("Import at the top of the file, instead of {it}.", fix="Import at the top"),),
+    C.IMPORT: (
+        Remedy(
+            "Import at the top of the file, in a `try` if it may be missing, instead of {it}.",
+            fix="Import at the top",
+        ),
+    ),
     C.RNN: (
         Remedy(
             "Set `torch._dynamo.config.allow_rnn = True`, or call the RNN outside the compiled "
             "function: its eager kernel is fused already.",
+            r"\)\Z",
         ),
+        Remedy("Set `torch._dynamo.config.allow_rnn = True`: {it} is of an RNN module."),
     ),
     C.C_EXTENSION: (
         Remedy(

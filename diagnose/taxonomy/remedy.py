@@ -41,6 +41,11 @@ class Remedy:
 
 
 OUTSIDE = Remedy("Do {it} {outside}.")
+HELD = Remedy(
+    "Draw the number with torch, or outside the compiled function and pass it in: {it} uses one "
+    "that Dynamo holds as a tensor.",
+    if_=lambda usage: usage.is_held,
+)
 
 
 def find_remedy(remedies: Iterable[Remedy], usage: Usage) -> tuple[Remedy, str] | None:

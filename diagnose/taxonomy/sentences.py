@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from importlib.util import find_spec
 
 from fullgraph.compiler.categories import Category as C
 from fullgraph.compiler.events import Break
@@ -167,6 +168,17 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
             "{it} needs a number that is known only when the graph runs: Dynamo draws NumPy's "
             "random numbers with torch."
         )
+    if (
+        category in (C.BRANCH, C.BUILTIN, C.RANDOM)
+        and usage.is_held
+        and not _DRAW.search(expression)
+    ):
+        return (
+            "{it} uses a number that Dynamo holds as a tensor{here}, as it does with one drawn at "
+            "random."
+        )
+    if category is C.IMPORT and (missing := _missing_module(expression)):
+        return f"{{it}} cannot be traced: `{missing}` is not installed, and the import fails."
     if category is C.NUMPY_SCALAR and "failed to convert" in usage.context:
         return "{it} makes an array of numbers that are known only when the graph runs{here}."
     if category is C.NUMPY_SCALAR and usage.is_of_numpy and "dense" in usage.context:
@@ -204,6 +216,15 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
     if category is C.TENSOR_MUTATION and expression.endswith(".data"):
         return "{it} is assigned to, and a graph cannot give a tensor other storage."
     return ""
+
+
+_DRAW = re.compile(r"\brandom\.\w+\(")
+
+
+def _missing_module(expression: str) -> str:
+    """Return the module that an import statement does not find; "" if it finds one."""
+    found = re.match(r"(?:from|import)\s+([A-Za-z_]\w*)", expression)
+    return found[1] if found and find_spec(found[1]) is None else ""
 
 
 _LOOKS = {

@@ -45,6 +45,8 @@ class Usage:
     "return", "raise", "handled raise" if the function catches it; "" if there is none."""
     exits_if: bool | None = True
     """The truth of the expression with which that exit is taken; None if it does not say that."""
+    branch_writes: bool = False
+    """Whether a branch on the expression writes into tensors or objects, or calls for effect."""
     loop: str = ""
     """The innermost loop around the expression: "for", "while", "while True" or ""."""
     is_iterated: bool = False
@@ -82,6 +84,7 @@ class Usage:
             self,
             exit=exit,
             exits_if=_truth_for(side, inside, statement) if exit else True,
+            branch_writes=_branch_writes(statement, around),
             loop=_loop_of(inside),
             is_iterated=isinstance(statement, ast.For) and statement.iter in around,
             is_indexed_by_loop=_is_indexed_by_loop(node, inside),
@@ -97,6 +100,11 @@ class Usage:
     def is_computed(self) -> bool:
         """Whether the expression reads what the compiled function computes."""
         return self.reads == COMPUTED
+
+    @property
+    def is_held(self) -> bool:
+        """Whether Dynamo holds a Python number of the expression as a tensor: a random one."""
+        return "UnspecializedPythonVariable" in self.context
 
     @property
     def is_in_hook(self) -> bool:
@@ -145,6 +153,19 @@ def _loop_of(inside: list[ast.AST]) -> str:
         endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
         return "while True" if endless else "while"
     return "" if loop is None else "for"
+
+
+def _branch_writes(statement: ast.stmt | None, around: list[ast.AST]) -> bool:
+    """Return whether a branch of `statement`, on one of the nodes `around`, does not only assign
+    variables."""
+    if not isinstance(statement, ast.If) or statement.test not in around:
+        return False
+    return any(
+        isinstance(one, ast.Expr)
+        or (isinstance(one, ast.Attribute | ast.Subscript) and not isinstance(one.ctx, ast.Load))
+        for side in (*statement.body, *statement.orelse)
+        for one in ast.walk(side)
+    )
 
 
 def _is_indexed_by_loop(node: ast.AST, inside: list[ast.AST]) -> bool:

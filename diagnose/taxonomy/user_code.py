@@ -333,6 +333,23 @@ def _classes(usage: Usage) -> str:
     return f"{ast.unparse(node.func)}({ast.unparse(node.args[0])}, {_count(usage)})"
 
 
+def _tensor(usage: Usage) -> str:
+    """Return what the number in `int(x.sum())` is taken from: "the 0-d tensor"."""
+    match parse(usage.expression):
+        case ast.Call(func=ast.Attribute(value=inner, attr="item")) | ast.Call(args=[inner]):
+            seen = usage.parts.get(ast.unparse(inner), "")
+            if re.match(r"(ndarray|u?int\d+|float\d+) ", seen):
+                return "the NumPy value"
+            return "the tensor" if re.search(r"\[\d", seen) else "the 0-d tensor"
+    return "the 0-d tensor"
+
+
+def _drawing(usage: Usage) -> str:
+    """Return the code that `drawn` takes the place of, in backquotes."""
+    is_sum = isinstance(parse(usage.expression), ast.BinOp | ast.Compare)
+    return f"`{_draw(usage)}`" if is_sum else quote(usage.expression)
+
+
 def _draw(usage: Usage) -> str:
     """Return the first call in the expression that draws a random number: `random.random()`.
 
@@ -434,6 +451,8 @@ PARTS: dict[str, Callable[[Usage], str]] = {
         else "a Python int"
     ),
     "draw": _draw,
+    "drawing": _drawing,
+    "tensor": _tensor,
     "drawn": _drawn,
     "window": _window,
     "func": _func,

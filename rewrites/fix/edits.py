@@ -96,7 +96,8 @@ def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explan
     for answer in answers:
         for offer in answer.offers:
             cause_ids.setdefault(_identity(offer), {})[answer.cause.id] = None
-    edits = {answer.cause.id: tuple(_edits_of(answer, cause_ids)) for answer in answers}
+    stuck = {_function_of(answer.cause) for answer in answers if "fullgraph" in answer.cause.modes}
+    edits = {answer.cause.id: tuple(_edits_of(answer, cause_ids, stuck)) for answer in answers}
     causes = tuple(replace(c, edits=edits.get(c.id, ())) for c in explanation.causes)
     recompiles = tuple(
         replace(one, edits=edits.get(f"R{number}", ()))
@@ -110,14 +111,22 @@ def _identity(offer: Offer) -> _Identity:
     return *offer.key, tuple(offer.rewrite.settings.items())
 
 
-def _edits_of(answer: Offers, cause_ids: Mapping[_Identity, Iterable[str]]) -> list[Edit]:
+def _function_of(cause: Cause) -> tuple[str, str]:
+    return cause.position.file, cause.position.function
+
+
+def _edits_of(
+    answer: Offers,
+    cause_ids: Mapping[_Identity, Iterable[str]],
+    stuck: Collection[tuple[str, str]],
+) -> list[Edit]:
     """Return the edits for one cause, the best first; `answer` holds the offers for it.
 
     Offers that need a proof to be trusted are left out, because no edit has run yet; so are
     settings that cannot help. `cause_ids` holds for each edit the ids of all causes for which it is
-    offered.
+    offered; `stuck` are the functions with a cause that `fullgraph=True` has, too.
     """
-    asked = [o for o in answer.offers if o.rewrite.replacements or _helps(o, answer.cause)]
+    asked = [o for o in answer.offers if o.rewrite.replacements or _helps(o, answer.cause, stuck)]
     asked = [offer for offer in asked if not offer.rewrite.needs_both_branches]
     inside = [offer for offer in asked if offer.rewrite.replacements and not offer.rule.boundary]
     asked = [offer for offer in asked if not (inside and offer.rule.boundary)]
@@ -127,14 +136,15 @@ def _edits_of(answer: Offers, cause_ids: Mapping[_Identity, Iterable[str]]) -> l
     return [edit for _, edit in sorted(known, key=lambda pair: _rank(*pair))]
 
 
-def _helps(offer: Offer, cause: Cause) -> bool:
+def _helps(offer: Offer, cause: Cause, stuck: Collection[tuple[str, str]]) -> bool:
     """Return whether the settings of an offer may remove `cause`; False without settings.
 
-    Settings named `capture_…` do not remove a cause under `fullgraph=True`, which sets them itself.
+    Settings named `capture_…` do not make a function whole that breaks under `fullgraph=True`,
+    which sets them itself.
     """
     settings = offer.rewrite.settings
     captures = all(".config.capture_" in name for name in settings)
-    useless = captures and "fullgraph" in cause.modes
+    useless = captures and _function_of(cause) in stuck
     return bool(settings) and not useless and not _OF_BACKWARD & settings.keys()
 
 

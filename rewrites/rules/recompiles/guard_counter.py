@@ -18,12 +18,15 @@ After:
 
 Always unsafe: the compiled program does not count. Count outside of it where the number is needed.
 
-Refuses: values that the function reads, apart from the update.
+Refuses: values that the function reads, apart from the update, and updates that do something else
+as well (`self.hooks.append(layer.register_forward_hook(hook))`).
 """
 
 from __future__ import annotations
 
-from fullgraph.rewrites.analysis import Site, find_state_uses
+import libcst as cst
+
+from fullgraph.rewrites.analysis import Site, find_state_uses, side_effect_of
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.eager_only import run_in_eager_only
 
@@ -37,6 +40,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     functions = {site.document.function(statement) for statement in uses.updates}
     if any(site.document.function(read) in functions for read in uses.reads):
         return Refusal(f"`{uses.name}` is read where it is updated")
+    for statement in uses.updates:
+        if effect := side_effect_of(site, *_values_in(statement)):
+            return Refusal(f"its update would not happen in the compiled program, and {effect}")
     last = uses.name.rpartition(".")[2]
     return Rewrite(
         {statement: run_in_eager_only(site.document, statement) for statement in uses.updates},
@@ -46,6 +52,16 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         imports=("torch",),
         exempts=frozenset({f"state of {last}"}),
     )
+
+
+def _values_in(statement: cst.SimpleStatementLine) -> list[cst.BaseExpression]:
+    """Return what an update adds: `h` of `self.seen.append(h)`, `1` of `self.count += 1`."""
+    match statement.body[0]:
+        case cst.Expr(value=cst.Call(args=arguments)):
+            return [one.value for one in arguments]
+        case cst.AugAssign(value=value) | cst.Assign(value=value) | cst.AnnAssign(value=value):
+            return [value] if value is not None else []
+    return []
 
 
 RULE = Rule("FG851", "guard-counter", CATEGORIES, rewrite)

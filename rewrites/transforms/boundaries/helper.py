@@ -202,6 +202,7 @@ def _find_hidden_name(site: Site, helper: cst.FunctionDef) -> str | None:
 
 
 _VALUES = ("item", "tolist", "nonzero", "numpy", "is_nonzero", "masked_select", "unique")
+_NOT_ON_FAKE = ("backward", "deepcopy")
 _DRAWS = ("random.", "numpy.random.")
 
 
@@ -222,6 +223,8 @@ def reads_values(site: Site, helper: cst.FunctionDef) -> str:
             name.startswith("numpy.") and _on_tensors(site, call)
         ):
             return f"`{code(call)}` needs the values of a tensor"
+        if name.rpartition(".")[2] in _NOT_ON_FAKE:
+            return f"`{code(call)}` fails on fake tensors"
         if name.startswith(_DRAWS):
             return f"`{code(call)}` draws a number that would stay the same"
     return ""

@@ -87,6 +87,13 @@ def test_the_code_of_torch_below_is_named_and_not_called_the_users() -> None:
         (Category.SCALAR, Usage("n"), "must be a Python number"),
         (Category.SCALAR, Usage("int(n)"), "from a tensor"),
         (Category.SCALAR, Usage("draw(n)", below="`a.item()` in torch/b.py:3"), "`a.item()`"),
+        (Category.IMPORT, Usage("import not_there.b as b"), "`not_there` is not installed"),
+        (Category.IMPORT, Usage("import json"), "it imports a module"),
+        (
+            Category.BRANCH,
+            Usage("a > b", value="True", context="UnspecializedPythonVariable"),
+            "that Dynamo holds as a tensor",
+        ),
         (Category.OBJECT, Usage("self.table", is_target=True), "The assignment to `self.table`"),
         (
             Category.RANDOM,

@@ -6,7 +6,8 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, rewritten
 
 X = torch.randn(2, 3)
-SOURCE = """import random
+SOURCE = """import copy
+import random
 import threading
 import time
 
@@ -31,6 +32,8 @@ LOCKED = "return self.net(x) * (2 if self.lock.locked() else 3)"
     ("body", "reason"),
     [
         ("return x * self.lock.locked() * sorted(x.tolist()[0])[1]", "needs the values"),
+        ("return x * self.lock.locked() if not (x.sum() > 0) else x", "`x.sum() > 0` needs the"),
+        ("return copy.deepcopy(self.net)(x) * self.lock.locked()", "fails on fake tensors"),
         ("return x * random.uniform(0, 1) * self.lock.locked()", "would stay the same"),
     ],
 )

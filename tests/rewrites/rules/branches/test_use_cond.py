@@ -155,6 +155,12 @@ def test_fixed(before, after):
     outcome.check((-X,), exact=True)
 
 
+def test_unsafe_where_one_side_alone_says_its_dtype():
+    outcome = rewritten(_function("return x.float() if x.sum() > 0 else torch.rand(4) * x"), X)
+    assert outcome.rules == ["FG302"] and outcome.applicability == [Applicability.UNSAFE]
+    assert "`x.float()` and `torch.rand(4) * x` have the same dtype" in outcome.assumes
+
+
 def test_branches_of_several_statements_become_functions():
     body = block("""
         if torch.isinf(x).any():

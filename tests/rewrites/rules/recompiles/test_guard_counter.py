@@ -22,6 +22,8 @@ class Model(torch.nn.Module):
         "self.count += 1\n        return x * self.count",
         "self.seen.append(x)\n        return sum(self.seen)",
         "return x * self.count",
+        "self.seen.append(self.register_forward_hook(print))\n        return x",
+        "self.seen.append(x.add_(1))\n        return x",
     ],
 )
 def test_left_alone(body):
