@@ -307,7 +307,7 @@ ROWS = [
         "nonzero",
         "depends on data",
         "Replace the loop",
-        "FG901",
+        "",
     ),
     Row(
         e.classes,

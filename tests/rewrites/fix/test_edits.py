@@ -96,11 +96,12 @@ def test_an_idea_in_words_is_advice_and_no_edit():
     assert cause.advice
 
 
-def test_settings_are_offered_only_where_they_help_and_each_for_its_own_causes():
-    for cause in fullgraph.explain(counted, torch.eye(3)[0]).causes:
-        settings = [s for edit in cause.edits for s in edit.settings]
-        assert bool(settings) == (cause.modes == ("default",))
-        assert all(edit.removes == (cause.id,) for edit in cause.edits if "shape" in str(settings))
+def test_settings_are_offered_where_they_make_the_function_whole_and_each_for_its_own_causes():
+    for program, is_whole in ((counted, False), (positive_sum, True)):
+        for cause in fullgraph.explain(program, torch.eye(3)[0]).causes:
+            settings = [s for edit in cause.edits for s in edit.settings]
+            assert bool(settings) == is_whole
+            assert all(edit.removes == (cause.id,) for edit in cause.edits if "shape" in str(edit))
 
 
 def positive_sum(x):
