@@ -28,6 +28,7 @@ SIZES, PAIRS, NUMBERS = 4, 2, 2
 """How many other sizes, pairs of equal arguments, and arguments that are numbers are tried."""
 SAME_SIZES, NOT_EMPTY = "the inputs keep their sizes", "no input is empty"
 SAME_DTYPES = "the inputs keep their dtypes"
+SAME_RANKS = "the inputs keep their numbers of dimensions"
 REFUSED = "it gets no input that the original refuses with an error"
 LIKE_GIVEN = "the inputs are of the kinds and sizes of the given ones"
 """What is assumed where the runs on wider calls do not end."""
@@ -52,6 +53,7 @@ def wider_calls(program: Program) -> Iterator[WiderCalls]:
     for calls in empty_calls(first):
         yield WiderCalls(calls, NOT_EMPTY)
     yield from _with_other_layouts(first)
+    yield from _with_other_ranks(first)
     yield from _with_aliases(first)
     yield from _with_other_numbers(program, first[0])
 
@@ -62,8 +64,39 @@ def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
     for old, new in _OTHER_DTYPES:
         if any(one.dtype is old for one in tensors):
             yield WiderCalls(_map_tensors(calls, partial(_convert, old, new)), SAME_DTYPES)
+    floats = [one for one in tensors if one.is_floating_point()]
+    for one in floats[:PAIRS] if len(floats) > 1 else ():
+        new = torch.float32 if one.dtype is torch.float64 else torch.float64
+        yield WiderCalls(_change_one(calls, one, partial(_convert, one.dtype, new)), SAME_DTYPES)
     if any(one.dim() > 1 for one in tensors):
         yield WiderCalls(_map_tensors(calls, _transpose_memory), "the inputs keep their layout")
+
+
+def _with_other_ranks(calls: Calls) -> Iterator[WiderCalls]:
+    """Yield calls with less dimensions, and with one or two numbers where a tensor held one."""
+    tensors = tensors_of(calls)
+    single = [leaf for leaf in tensors if not leaf.dim()][:PAIRS]
+    for one, count in [(None, 0), *itertools.product(single, (1, 2))]:
+        change = partial(_first_element, one, count)
+        if one is not None or any(leaf.dim() for leaf in tensors):
+            yield WiderCalls(_map_tensors(calls, change), SAME_RANKS)
+    if any(one.dim() > 1 and len(one) for one in tensors):
+        yield WiderCalls(_map_tensors(calls, _first_row), SAME_RANKS)
+
+
+def _first_element(several: torch.Tensor | None, count: int, leaf: torch.Tensor) -> torch.Tensor:
+    """Return the first element as a 0-d tensor; that of `several` in a row, `count` times."""
+    if not leaf.numel():
+        return leaf
+    first = leaf.detach().flatten()[:1]
+    first = first.repeat(count) if leaf is several else first[0].clone()
+    return first.requires_grad_(leaf.requires_grad)
+
+
+def _first_row(leaf: torch.Tensor) -> torch.Tensor:
+    if leaf.dim() < 2 or not len(leaf):
+        return leaf
+    return leaf.detach()[0].clone().requires_grad_(leaf.requires_grad)
 
 
 _OTHER_DTYPES = (
@@ -160,6 +193,11 @@ def _other_numbers(
     if is_free:
         yield torch.tensor(value), f"`{name}` is a Python number in each call"
         yield (value, value + 1), f"`{name}` is a Python number in each call"
+
+
+def _change_one(calls: Calls, tensor: torch.Tensor, change: Change) -> Calls:
+    """Return a copy of `calls` with `change` applied to one tensor."""
+    return _map_tensors(calls, lambda leaf: change(leaf) if leaf is tensor else leaf)
 
 
 def _map_tensors(calls: Calls, change: Change) -> Calls:
