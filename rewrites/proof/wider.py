@@ -73,30 +73,23 @@ def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
 
 
 def _with_other_ranks(calls: Calls) -> Iterator[WiderCalls]:
-    """Yield calls with less dimensions, and with one or two numbers where a tensor held one."""
-    tensors = tensors_of(calls)
-    single = [leaf for leaf in tensors if not leaf.dim()][:PAIRS]
-    for one, count in [(None, 0), *itertools.product(single, (1, 2))]:
+    """Yield calls with one or two numbers in a row where a tensor held one.
+
+    Tensors with dimensions have none in them, so that what is broadcast shows.
+    """
+    single = [leaf for leaf in tensors_of(calls) if not leaf.dim()][:PAIRS]
+    for one, count in itertools.product(single, (1, 2)):
         change = partial(_first_element, one, count)
-        if one is not None or any(leaf.dim() for leaf in tensors):
-            yield WiderCalls(_map_tensors(calls, change), SAME_RANKS)
-    if any(one.dim() > 1 and len(one) for one in tensors):
-        yield WiderCalls(_map_tensors(calls, _first_row), SAME_RANKS)
+        yield WiderCalls(_map_tensors(calls, change), SAME_RANKS)
 
 
-def _first_element(several: torch.Tensor | None, count: int, leaf: torch.Tensor) -> torch.Tensor:
+def _first_element(several: torch.Tensor, count: int, leaf: torch.Tensor) -> torch.Tensor:
     """Return the first element as a 0-d tensor; that of `several` in a row, `count` times."""
     if not leaf.numel():
         return leaf
     first = leaf.detach().flatten()[:1]
     first = first.repeat(count) if leaf is several else first[0].clone()
     return first.requires_grad_(leaf.requires_grad)
-
-
-def _first_row(leaf: torch.Tensor) -> torch.Tensor:
-    if leaf.dim() < 2 or not len(leaf):
-        return leaf
-    return leaf.detach()[0].clone().requires_grad_(leaf.requires_grad)
 
 
 _OTHER_DTYPES = (
