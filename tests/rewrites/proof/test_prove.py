@@ -86,6 +86,16 @@ KINDS = {
         "def f(x):\n    return x.float() * 2",
         {"the inputs keep their dtypes"},
     ),
+    "the dtype of one input": (
+        "def f(x, y):\n    return x * y",
+        "def f(x, y):\n    return x * y.to(x.dtype)",
+        {"the inputs keep their dtypes"},
+    ),
+    "several numbers for one": (
+        "def f(x, t):\n    return x * 2 if t > 0 else x * 3",
+        "def f(x, t):\n    return torch.where(t > 0, x * 2, x * 3)",
+        {"the inputs keep their numbers of dimensions", REFUSED},
+    ),
     "memory": (
         "def f(x):\n    return x * x.stride(0)",
         "def f(x):\n    return x * x.shape[1]",
@@ -104,7 +114,8 @@ def test_what_other_kinds_of_inputs_would_show_is_assumed_away(kind):
     before, after, assumes = KINDS[kind]
     module = imported(f"{HEAD}\n\n{before}\n")
     x = torch.rand(3, 4)
-    subject = parse_program(module.f, (x, x.clone()) if ", y" in before else x)
+    others = {"y": x.clone(), "t": torch.tensor(2)}
+    subject = parse_program(module.f, (x, *(others[n] for n in others if f", {n}" in before)))
     found = prove(subject, {module.__file__: f"{HEAD}\n\n{after}\n"}, seconds=30)
     assert found.state is ProofState.PROVED, found
     assert {*found.assumes} == assumes
