@@ -13,8 +13,9 @@ After:
 
 Assumes nothing: every call inside the block is one that is known to make tensors, or not to.
 
-Refuses: blocks that call other functions or make modules, which may make tensors too; `as`; and
-devices that would be computed more than once.
+Refuses: blocks that call other functions or make modules, which may make tensors too, or that
+assign the device; `as`; `device=` of something that may be None; and devices that would be computed
+more than once.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import MAKERS, PURE_CALLS, Site, torch_name, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement, inline_block, replace_nodes
+from fullgraph.rewrites.source import Replacement, dotted_name, inline_block, replace_nodes
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -49,14 +51,22 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         device = context.args[0].value
         if not isinstance(device, cst.Name | cst.Attribute | cst.SimpleString):
             return Refusal("the device would be computed more than once")
+        if dotted_name(device) in _assigned(block):
+            return Refusal("the device is another one inside the block")
     edits: dict[cst.CSTNode, Replacement] = {}
     for call in (one for one in walk(block.body) if isinstance(one, cst.Call)):
         if reason := _unknown_reason(site, call):
             return Refusal(reason)
-        given = any(arg.keyword is not None and arg.keyword.value == "device" for arg in call.args)
-        if _creates_tensor(site, call) and not given:
+        if not _creates_tensor(site, call):
+            continue
+        given = next((arg for arg in call.args if m.matches(arg, _DEVICE)), None)
+        if given is None:
             args = [*call.args, cst.Arg(device, keyword=cst.Name("device"), equal=_EQUAL)]
             edits[call] = _with_arguments(call, args)
+        elif m.matches(given.value, m.Name("None")):
+            edits[given] = given.with_changes(value=device)
+        elif not m.matches(given.value, m.SimpleString() | m.Attribute(attr=m.Name("device"))):
+            return Refusal(f"where `{site.document.code(given.value)}` is None, the block decides")
     if not isinstance(block.body, cst.IndentedBlock):
         return Refusal("the block is on one line")
     return Rewrite(
@@ -65,7 +75,14 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
+_DEVICE = m.Arg(keyword=m.Name("device"))
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+
+
+def _assigned(block: cst.With) -> set[str]:
+    """Return the variables and attributes that a block assigns, by their code."""
+    targets = m.findall(block.body, m.AssignTarget() | m.AnnAssign() | m.AugAssign() | m.For())
+    return {dotted_name(one.target) for one in targets if hasattr(one, "target")} - {""}
 
 
 def _with_arguments(call: cst.Call, args: Sequence[cst.Arg]) -> cst.BaseExpression:

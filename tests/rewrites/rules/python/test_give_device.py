@@ -35,10 +35,17 @@ X = torch.randn(4)
         block("""
             with torch.device("cpu"):
                     return torch.nn.Linear(4, 4)(x)"""),
+        block("""
+            with torch.device(place):
+                    place = "meta"
+                    return x + torch.ones(4)"""),
+        block("""
+            with torch.device("cpu"):
+                    return x + torch.ones(4, device=place)"""),
     ],
 )
 def test_left_alone(lines):
-    source = f"{HEAD}def f(x):\n    {lines}\n"
+    source = f"{HEAD}def f(x, place='cpu'):\n    {lines}\n"
     context = lines.partition("with ")[2].partition(")")[0] + ")"
     context = 'torch.device("cp" + "u")' if 'cp" +' in lines else context
     text, _, refusals = offered(source, context, CATEGORY, X)
@@ -83,3 +90,9 @@ def test_fixed(before, after):
     outcome = rewritten(f"{HEAD}def f(x):\n    {before}    return x + y\n", X.requires_grad_())
     assert outcome.source == f"{HEAD}def f(x):\n    {after}    return x + y\n", outcome.refusals
     outcome.check(exact=True)
+
+
+def test_a_device_of_none_is_that_of_the_block():
+    source = f"{HEAD}def f(x):\n    with torch.device('meta'):\n        return torch.ones(4{{}})\n"
+    text, *_ = offered(source.format(", device=None"), "torch.device('meta')", CATEGORY, X)
+    assert "return torch.ones(4, device='meta')" in text
