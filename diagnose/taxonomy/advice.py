@@ -21,8 +21,8 @@ from fullgraph.diagnose.taxonomy.fix import Fix
 from fullgraph.diagnose.taxonomy.remedy import Remedy, find_remedy
 from fullgraph.diagnose.taxonomy.sentences import quote
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
-from fullgraph.diagnose.taxonomy.usage import TRACED, Usage
-from fullgraph.diagnose.taxonomy.user_code import PARTS, call_method, clone, parse
+from fullgraph.diagnose.taxonomy.usage import TRACED, Usage, parse
+from fullgraph.diagnose.taxonomy.user_code import PARTS, call_method, clone
 
 FIXES: dict[C, tuple[Fix, ...]] = fixes_data.FIXES | fixes_world.FIXES | fixes_python.FIXES
 REMEDIES: dict[C, tuple[Remedy, ...]] = (

@@ -33,7 +33,7 @@ _AUTOGRAD = re.compile(r"module: torch\.autograd, qualname: (grad|backward)\b")
 _NUMPY = re.compile(r"\b(np|numpy)\.")
 _CHANGES = re.compile(r"\.(append|extend|insert|add|update|pop|remove|clear|setdefault)\(")
 """Methods that change a container."""
-_RANDOM = re.compile(r"(?<!torch\.)\brandom\.\w+\(")
+RANDOM = re.compile(r"(?<!torch\.)\brandom\.\w+\(")
 _BY_CALL = {
     C.SKIPPED,
     C.BUILTIN,
@@ -157,7 +157,7 @@ def _classify_branch(brk: Break, expression: str, statement: str) -> C:
         return C.ASSERT
     if "NumpyNdarrayVariable" in brk.context and _is_fixed(brk.explanation):
         return C.NUMPY_SCALAR
-    return C.RANDOM if _RANDOM.search(expression) else C.BRANCH
+    return C.RANDOM if RANDOM.search(expression) else C.BRANCH
 
 
 def _is_fixed(explanation: str) -> bool:
@@ -186,7 +186,7 @@ def _classify_scalar(brk: Break, expression: str, statement: str) -> C:
     """Return the category of a read of a tensor's value as a Python number."""
     if re.search(r"aten\.(equal|allclose|is_nonzero)", brk.context):
         return C.COMPARISON if "nonzero" not in brk.context else C.BRANCH
-    if _RANDOM.search(expression):
+    if RANDOM.search(expression):
         return C.RANDOM
     return C.NUMPY_SCALAR if _NUMPY.search(expression) else C.SCALAR
 
@@ -211,7 +211,7 @@ def _classify_builtin(brk: Break, expression: str, statement: str) -> C:
         r"Tensor|SymNode", brk.context
     ):
         return C.SCALAR
-    if "UnspecializedPythonVariable" in brk.context and _RANDOM.search(expression):
+    if "UnspecializedPythonVariable" in brk.context and RANDOM.search(expression):
         return C.RANDOM
     return C.BUILTIN
 

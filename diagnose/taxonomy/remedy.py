@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from string import Formatter
 
 from fullgraph.diagnose.taxonomy.sentences import quote
-from fullgraph.diagnose.taxonomy.usage import Usage
-from fullgraph.diagnose.taxonomy.user_code import PARTS, parse
+from fullgraph.diagnose.taxonomy.usage import Usage, parse
+from fullgraph.diagnose.taxonomy.user_code import PARTS
 
 
 @dataclass(frozen=True)

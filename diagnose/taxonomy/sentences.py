@@ -9,14 +9,14 @@ from importlib.util import find_spec
 
 from fullgraph.compiler.categories import Category as C
 from fullgraph.compiler.events import Break
-from fullgraph.diagnose.taxonomy.classify import is_consequence
+from fullgraph.diagnose.taxonomy.classify import RANDOM, is_consequence
 from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
 from fullgraph.diagnose.taxonomy.known_functions import (
     KnownFunction,
     callee_of,
     named_in_context,
 )
-from fullgraph.diagnose.taxonomy.usage import TENSOR, Usage
+from fullgraph.diagnose.taxonomy.usage import NUMPY_VALUE, TENSOR, Usage
 
 WIDTH = 60
 """Maximum number of characters of an expression that a sentence quotes."""
@@ -117,8 +117,6 @@ _BELOW: dict[C, str] = {
 
 _FROM_TENSOR = re.compile(r"_local_scalar_dense|\bitem\b")
 """Finds in Dynamo's context that a number is taken out of a tensor."""
-_NUMPY_VALUE = re.compile(r"(ndarray|u?int\d+|float\d+) ")
-"""How the text of a NumPy value begins."""
 
 
 def describe_break(
@@ -171,7 +169,7 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
     if (
         category in (C.BRANCH, C.BUILTIN, C.RANDOM)
         and usage.is_held
-        and not _DRAW.search(expression)
+        and not RANDOM.search(expression)
     ):
         return (
             "{it} uses a number that Dynamo holds as a tensor{here}, as it does with one drawn at "
@@ -195,7 +193,7 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
         return "{it} changes Python state in a gradient hook, which a graph's backward cannot do."
     if category is C.HIGHER_ORDER and "side effect" in usage.context and usage.outer_function:
         return "{it} changes what lies outside the function that `{outer}` traces."
-    if category is C.SCALAR and _NUMPY_VALUE.match(usage.value or ""):
+    if category is C.SCALAR and NUMPY_VALUE.match(usage.value or ""):
         return (
             "{it} takes a Python number from a NumPy array{here}, which Dynamo traces as a tensor."
         )
@@ -216,9 +214,6 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
     if category is C.TENSOR_MUTATION and expression.endswith(".data"):
         return "{it} is assigned to, and a graph cannot give a tensor other storage."
     return ""
-
-
-_DRAW = re.compile(r"\brandom\.\w+\(")
 
 
 def _missing_module(expression: str) -> str:

@@ -21,7 +21,9 @@ _OUTER = re.compile(r"((?:\w+\.)+(?:cond|while_loop|vmap|scan|map)|\b(?:\w+\.)*c
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 TENSOR = re.compile(r"[a-z]+\d*\[")
 """How the text of a tensor's value begins: "f32[3, 4]"."""
-TRACED = re.compile(r"[a-z]+\d*\[|(ndarray|u?int\d+|float\d+) ")
+NUMPY_VALUE = re.compile(r"(ndarray|u?int\d+|float\d+) ")
+"""How the text of a value of NumPy begins: "ndarray int64[4]", "int64 3"."""
+TRACED = re.compile(f"{TENSOR.pattern}|{NUMPY_VALUE.pattern}")
 """How the text of a value begins that Dynamo traces as a tensor: that of one, or of NumPy."""
 
 
@@ -229,3 +231,12 @@ def handles(around: list[ast.AST], statement: ast.stmt) -> bool:
         isinstance(one, ast.Try) and one.handlers and any(step in one.body for step in around)
         for one in around[around.index(statement) + 1 :]
     )
+
+
+def parse(expression: str) -> ast.AST | None:
+    """Return the syntax node of one expression or statement; None if the text is not one."""
+    try:
+        (node,) = ast.parse(expression.strip()).body
+    except (SyntaxError, ValueError):
+        return None
+    return node.value if isinstance(node, ast.Expr) else node
