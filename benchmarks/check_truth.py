@@ -27,11 +27,13 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from benchmarks.models.entry import Built, Entry
     from fullgraph.rewrites.check import CheckResult, Finding
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -40,10 +42,20 @@ from benchmarks import recompile_truth
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-SOURCES = ("field", "fix_models", "zoo", "nested")
+_MODULES = {
+    "fix_models": "benchmarks.fix_models",
+    "zoo": "benchmarks.models",
+    "nested": "benchmarks.nested",
+}
+SOURCES = ("field", *_MODULES)
 BATCH = 20
 """Number of programs that are called several times in one process."""
-Built = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+def entries_of(source: str) -> dict[str, Entry]:
+    """Return the entries of a source other than the field corpus, by name."""
+    entries: dict[str, Entry] = import_module(_MODULES[source]).ENTRIES
+    return entries
 
 
 def names_of(source: str) -> list[str]:
@@ -52,17 +64,7 @@ def names_of(source: str) -> list[str]:
         from benchmarks.field import SITUATIONS
 
         return [f"field:{n}" for n, s in SITUATIONS.items() if s.kind == "break" and not s.held_out]
-    if source == "fix_models":
-        from benchmarks.fix_models import ENTRIES
-
-        return [f"fix_models:{name}" for name in ENTRIES]
-    if source == "nested":
-        from benchmarks.nested import PROGRAMS
-
-        return [f"nested:{name}" for name in PROGRAMS]
-    from benchmarks.models import ENTRIES as MODELS
-
-    return [f"zoo:{name}" for name in MODELS]
+    return [f"{source}:{name}" for name in entries_of(source)]
 
 
 def half_of(name: str) -> str:
@@ -78,17 +80,7 @@ def build(name: str) -> Built:
 
         program, inputs, _ = SITUATIONS[key].build()
         return program, inputs, {}
-    if source == "fix_models":
-        from benchmarks.fix_models import ENTRIES
-
-        return ENTRIES[key].build()
-    if source == "nested":
-        from benchmarks import nested
-
-        return nested.build(key)
-    from benchmarks.models import ENTRIES as MODELS
-
-    return MODELS[key].build()
+    return entries_of(source)[key].build()
 
 
 def truth_of(name: str) -> dict[str, Any]:

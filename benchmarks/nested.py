@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+
+from benchmarks.models.entry import Built, Entry
 
 
 def decorated() -> Callable[..., Any]:
@@ -127,8 +130,12 @@ def without_a_break() -> Callable[..., Any]:
     return clean
 
 
-PROGRAMS: dict[str, Callable[[], Callable[..., Any]]] = {
-    make.__name__: make
+def _built(make: Callable[[], Callable[..., Any]]) -> Built:
+    return make(), (torch.randn(4, 3),), {}
+
+
+ENTRIES = {
+    make.__name__: Entry("nested", make.__name__, partial(_built, make))
     for make in (
         decorated,
         decorated_with_options,
@@ -144,9 +151,3 @@ PROGRAMS: dict[str, Callable[[], Callable[..., Any]]] = {
         without_a_break,
     )
 }
-
-
-def build(name: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Return a program with its arguments."""
-    torch.manual_seed(0)
-    return PROGRAMS[name](), (torch.randn(4, 3),), {}

@@ -156,7 +156,8 @@ def main() -> int:
     if options.what == "draw":
         path = RESULTS / f"sentences-{commit}.json"
         chosen = draw([*read_rows(journal).values()], options.count, options.seed, options.public)
-        path.write_text(json.dumps(chosen, indent=1, ensure_ascii=False) + "\n")
+        lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in chosen)
+        path.write_text(f"[\n{lines}\n]\n")
         print(f"{len(chosen)} sentences: {path}")
         return 0
     server = Server(LIMIT)

@@ -30,7 +30,7 @@ from fullgraph.diagnose.explanation_data import (
     RecompileInfo,
 )
 from fullgraph.diagnose.savings import add_estimates
-from fullgraph.diagnose.taxonomy import Category, advise_on_fake, describe_skip, quote
+from fullgraph.diagnose.taxonomy import Category, Usage, advise_on_fake, describe_skip, quote
 from fullgraph.diagnose.trace import TIMEOUT, Trace
 from fullgraph.diagnose.verdict import verdict
 
@@ -276,7 +276,7 @@ def _find_fallbacks(
 def _note_syncs(causes: tuple[Cause, ...]) -> Iterator[Note]:
     """Yield a note for each cause that makes the host wait for the device."""
     for cause in causes:
-        is_of_numpy = "NumPy" in cause.message or re.match(r"(np|numpy)\.", cause.expression)
+        is_of_numpy = "NumPy" in cause.message or Usage(cause.expression).is_of_numpy
         if cause.category in _NEEDS_HOST_VALUE and not is_of_numpy:
             yield Note(
                 "sync",

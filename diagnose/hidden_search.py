@@ -125,11 +125,10 @@ def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float
         yield Note("unmask", f"Unmasking stopped after {limit}; more may hide ({mode} mode).")
     if last.stopped is not None:
         for stop in last.blocked:
-            if expression_at(stop.place).startswith("raise"):
-                continue  # behind which nothing lies
-            code = quote(expression_at(stop.place))
-            text = f"What lies behind {code} is not known: {stop.reason}."
-            yield Note("unmask", text, stop.place)
+            code = expression_at(stop.place)
+            if not code.startswith("raise"):  # behind which nothing lies
+                text = f"What lies behind {quote(code)} is not known: {stop.reason}."
+                yield Note("unmask", text, stop.place)
 
 
 def add_values(known: Observations, more: Observations) -> Observations:

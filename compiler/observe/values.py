@@ -47,6 +47,11 @@ class ObservedExpression:
     parts: tuple[ObservedExpression, ...] = ()
     """Values of its subexpressions."""
 
+    @property
+    def first(self) -> str | None:
+        """The first value as text; None if it has none."""
+        return next(iter(self.values), None)
+
 
 @dataclass(frozen=True)
 class Observations:

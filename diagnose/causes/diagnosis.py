@@ -55,7 +55,7 @@ def diagnose(
     user code. `expression` is its source text, by default read from the file; `seen` are its
     values in eager (None if unknown). `function` is where the compiled function is defined.
     """
-    value = _first_value(seen)
+    value = seen.first if seen else None
 
     def plainly(error: str) -> Diagnosis:
         text = expression or contain(lambda: expression_at(place or place_of(brk)), lambda _: "")
@@ -73,10 +73,6 @@ def diagnose(
     return contain(fully, plainly)
 
 
-def _first_value(seen: ObservedExpression | None) -> str | None:
-    return seen.values[0] if seen and seen.values else None
-
-
 def _usage(
     brk: Break,
     place: Position,
@@ -91,9 +87,9 @@ def _usage(
     text = expression_at(place) if expression is None else expression
     context = "\n".join((brk.gb_type, brk.context, brk.explanation))
     above = tuple(expression_at(caller) for caller in calling_positions(brk)[1:])
-    parts = {one.expression: one.values[0] for one in (seen.parts if seen else ()) if one.values}
-    value, below = _first_value(seen), _code_below(brk)
-    usage = Usage(text, statement_of(brk), value, context, above, below, parts=parts)
+    value = seen.first if seen else None
+    parts = {one.expression: one.first for one in (seen.parts if seen else ()) if one.first}
+    usage = Usage(text, statement_of(brk), value, context, above, _code_below(brk), parts=parts)
     file = read_source(place.file)
     node = None if file is None or expression is not None else file.node(place)
     is_entry = not above and (function is None or brk.frame == function)

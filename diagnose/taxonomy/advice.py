@@ -36,12 +36,11 @@ def advise(category: C, usage: Usage) -> tuple[Advice, ...]:
     First comes the remedy for the construct, with the user's expression. Then come the tested
     examples for similar code, other source changes, and settings of the compiler.
     """
+    outside = PARTS["outside"](usage)
     fitting = [
-        f
-        for f in FIXES.get(category, ())
-        if f.fits(usage.expression, usage.statement)
-        if not (f.unless and any(re.search(f.unless, one) for one in usage.origins.values()))
-        if PARTS["outside"](usage) or not f.advice.text.endswith("and pass the result in.")
+        fix
+        for fix in FIXES.get(category, ())
+        if fix.fits(usage) and (outside or not fix.advice.text.endswith("and pass the result in."))
     ]
     fitting.sort(key=lambda fix: (not fix.when, not fix.advice.modes))
     examples = [with_user_expression(fix.advice, category, usage.expression) for fix in fitting]

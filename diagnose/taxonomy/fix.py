@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fullgraph.diagnose.explanation_data import Advice
+from fullgraph.diagnose.taxonomy.usage import Usage
 
 BOTH = ("default", "fullgraph")
 OUTSIDE = "Do it outside the compiled function and pass the result in."
@@ -17,17 +18,19 @@ NOT_AGAIN = "It is not asked again."
 class Fix:
     """Advice, and patterns for the code that it applies to.
 
-    `when` and `unless` are patterns searched in the expression and in its statement.
+    `when` and `unless` are patterns searched in the expression and in its statement; `unless` also
+    in what is assigned to the variables of the expression.
     """
 
     advice: Advice
     when: str = ""
     unless: str = ""
 
-    def fits(self, *texts: str) -> bool:
-        """Return whether the advice applies to any of these source texts."""
-        known = [text for text in texts if text.strip()]
-        if self.unless and any(re.search(self.unless, text) for text in known):
+    def fits(self, usage: Usage) -> bool:
+        """Return whether the advice applies to an expression."""
+        known = [text for text in (usage.expression, usage.statement) if text.strip()]
+        around = (*known, *usage.origins.values())
+        if self.unless and any(re.search(self.unless, text) for text in around):
             return False
         return not self.when or any(re.search(self.when, text) for text in known or [""])
 

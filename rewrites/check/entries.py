@@ -11,13 +11,12 @@ from pathlib import PurePath
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.rewrites.analysis import word_set
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module
-from fullgraph.rewrites.check.syntax import dotted, walk
+from fullgraph.rewrites.check.syntax import dotted, functions_around, walk
 
 COMPILERS = frozenset({"torch.compile", "torch._dynamo.optimize"})
 """Functions that compile their argument, and decorators."""
 COMPILER_WORD = re.compile(r"\b(?:compile|optimize)\b")
 """Matches in every text that calls one of `COMPILERS`, also under another name."""
-_INDENTED_CLASS = re.compile(r"^[ \t]+class\b", re.MULTILINE)
 _MODULES = word_set("Module PreTrainedModel LightningModule ModelMixin PyTorchModelHubMixin _Loss")
 EXCLUDED = frozenset(
     {
@@ -60,7 +59,7 @@ def find_entries(module: Module, named: Collection[str] = ()) -> Iterator[Entry]
             yield known
     if "torch" not in module.source.text or is_test(module):
         return
-    every = (*module.definitions.values(), *_local_classes(module))
+    every = (*module.definitions.values(), *module.local_classes)
     shown = (entry for one in every for entry in _entries_of(one))
     for entry in (*_compiled_functions(module), *shown):
         wanted = entry.compiled or not _is_excluded(entry.function)
@@ -170,25 +169,16 @@ class _Compilers:
         return not node.args and self.includes(node.func)
 
 
-def _local_classes(module: Module) -> Iterator[ClassDefinition]:
-    """Yield the classes that functions of a module define."""
-    if not _INDENTED_CLASS.search(module.source.text):
-        return
-    for node in walk(module.source.tree):
-        if isinstance(node, ast.ClassDef) and (outer := functions_around(module, node)):
-            yield ClassDefinition(node, module, f"{outer[0].name}.")
-
-
 def _methods(module: Module, name: str, method: str) -> Iterator[Entry]:
     """Yield the method that `torch.compile(Name(…).method)` compiles."""
-    for one in (module.find(name), *_local_classes(module)):
+    for one in (module.find(name), *module.local_classes):
         if isinstance(one, ClassDefinition) and one.name == name and method in one.own_methods:
             yield Entry(one.own_methods[method], one, compiled=True)
 
 
 def _entry_of(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Entry:
     """Return the entry for a compiled function, method or nested function."""
-    for definition in (*module.definitions.values(), *_local_classes(module)):
+    for definition in (*module.definitions.values(), *module.local_classes):
         if isinstance(definition, FunctionDefinition) and definition.node is node:
             return Entry(definition, compiled=True)
         if isinstance(definition, ClassDefinition):
@@ -221,18 +211,5 @@ def _local_functions(module: Module, name: str) -> Iterator[Entry]:
 def _nested_function(
     module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> FunctionDefinition:
-    outer = functions_around(module, node)
+    outer = functions_around(module.source.tree, node)
     return FunctionDefinition(node, module, None, f"{outer[0].name}." if outer else "")
-
-
-def functions_around(module: Module, node: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return the functions of a module that contain `node`, innermost first."""
-    found = [
-        one
-        for one in walk(module.source.tree)
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-        and one is not node
-        and one.lineno <= getattr(node, "lineno", 0) <= (one.end_lineno or 0)
-        and any(inner is node for inner in walk(one))
-    ]
-    return sorted(found, key=lambda one: -one.lineno)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,11 +26,14 @@ from fullgraph.rewrites.check.syntax import (
     assignments_in,
     declared_globals,
     dotted,
+    functions_around,
     imported_names,
     own_nodes,
     statements_of,
+    walk,
 )
 
+_INDENTED_CLASS = re.compile(r"^[ \t]+class\b", re.MULTILINE)
 MODULES_READ = 2000
 """Number of files that are read only because a checked file imports from them, at most."""
 
@@ -252,6 +256,18 @@ class Module:
             ):
                 found[one.name] = FunctionDefinition(one, self)
         return found
+
+    @cached_property
+    def local_classes(self) -> tuple[ClassDefinition, ...]:
+        """Classes that functions of the module define."""
+        tree = self.source.tree
+        if not _INDENTED_CLASS.search(self.source.text):
+            return ()
+        return tuple(
+            ClassDefinition(one, self, f"{around[0].name}.")
+            for one in walk(tree)
+            if isinstance(one, ast.ClassDef) and (around := functions_around(tree, one))
+        )
 
     @cached_property
     def assigned(self) -> dict[str, list[ast.expr]]:

@@ -112,3 +112,16 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     nodes = walk(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
     next(nodes)
     yield from nodes
+
+
+def functions_around(tree: ast.AST, node: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the functions in a tree that contain `node`, innermost first."""
+    found = [
+        one
+        for one in walk(tree)
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        and one is not node
+        and one.lineno <= getattr(node, "lineno", 0) <= (one.end_lineno or 0)
+        and any(inner is node for inner in walk(one))
+    ]
+    return sorted(found, key=lambda one: -one.lineno)

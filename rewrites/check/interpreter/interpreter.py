@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from fullgraph.rewrites.check.entries import Entry, functions_around
+from fullgraph.rewrites.check.entries import Entry
 from fullgraph.rewrites.check.facts import Facts
 from fullgraph.rewrites.check.interpreter.annotations import value_of_annotation
 from fullgraph.rewrites.check.interpreter.evidence import Evidence, evidence_for
@@ -39,7 +39,7 @@ from fullgraph.rewrites.check.interpreter.values import (
     sequence_of,
 )
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module, Project
-from fullgraph.rewrites.check.syntax import is_none, statements_of
+from fullgraph.rewrites.check.syntax import functions_around, is_none, statements_of
 
 CONTEXTS = 12
 """Number of times that the entries of one file evaluate a function at most."""
@@ -197,7 +197,9 @@ class Interpreter(Initialisation):
 
     def _scope_around(self, function: FunctionDefinition) -> dict[str, Value] | None:
         """Return the functions that those around an entry define, by name; None at the top."""
-        around = functions_around(function.module, function.node)
+        if (function.owner or function) in function.module.definitions.values():
+            return None  # most are, and a search of the file for each entry takes time
+        around = functions_around(function.module.source.tree, function.node)
         scope: dict[str, Value] = {}
         for outer in around:
             for one in statements_of(outer.body):

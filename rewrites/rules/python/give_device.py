@@ -26,7 +26,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import MAKERS, PURE_CALLS, Site, torch_name, walk
+from fullgraph.rewrites.analysis import MAKERS, PURE_CALLS, Site, names_bound, torch_name, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, dotted_name, inline_block, replace_nodes
 
@@ -51,7 +51,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         device = context.args[0].value
         if not isinstance(device, cst.Name | cst.Attribute | cst.SimpleString):
             return Refusal("the device would be computed more than once")
-        if dotted_name(device) in _assigned(block):
+        if dotted_name(device) in names_bound(block.body):
             return Refusal("the device is another one inside the block")
     edits: dict[cst.CSTNode, Replacement] = {}
     for call in (one for one in walk(block.body) if isinstance(one, cst.Call)):
@@ -77,12 +77,6 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 _DEVICE = m.Arg(keyword=m.Name("device"))
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-
-
-def _assigned(block: cst.With) -> set[str]:
-    """Return the variables and attributes that a block assigns, by their code."""
-    targets = m.findall(block.body, m.AssignTarget() | m.AnnAssign() | m.AugAssign() | m.For())
-    return {dotted_name(one.target) for one in targets if hasattr(one, "target")} - {""}
 
 
 def _with_arguments(call: cst.Call, args: Sequence[cst.Arg]) -> cst.BaseExpression:

@@ -41,7 +41,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if any(site.document.function(read) in functions for read in uses.reads):
         return Refusal(f"`{uses.name}` is read where it is updated")
     for statement in uses.updates:
-        if effect := side_effect_of(site, *_values_in(statement)):
+        if effect := side_effect_of(site, *_added(statement)):
             return Refusal(f"its update would not happen in the compiled program, and {effect}")
     last = uses.name.rpartition(".")[2]
     return Rewrite(
@@ -54,14 +54,14 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _values_in(statement: cst.SimpleStatementLine) -> list[cst.BaseExpression]:
+def _added(update: cst.SimpleStatementLine) -> list[cst.BaseExpression]:
     """Return what an update adds: `h` of `self.seen.append(h)`, `1` of `self.count += 1`."""
-    match statement.body[0]:
+    match update.body[0]:
+        case cst.AugAssign(value=value):
+            return [value]
         case cst.Expr(value=cst.Call(args=arguments)):
             return [one.value for one in arguments]
-        case cst.AugAssign(value=value) | cst.Assign(value=value) | cst.AnnAssign(value=value):
-            return [value] if value is not None else []
-    return []
+    raise AssertionError(f"no update of a counter or a list: {update}")
 
 
 RULE = Rule("FG851", "guard-counter", CATEGORIES, rewrite)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from typing import cast
 
 import libcst as cst
 import libcst.matchers as m
@@ -29,6 +30,7 @@ from fullgraph.rewrites.transforms.outline import (
     find_class_scope,
     is_mangled,
     parameters_of,
+    tested_operands,
 )
 from fullgraph.rewrites.transforms.subgraphs import is_pasted
 
@@ -213,9 +215,11 @@ def reads_values(site: Site, helper: cst.FunctionDef) -> str:
     same", "`x > 0` needs the values of a tensor". "" if `helper` has no such call or condition.
     """
     code = site.document.code
-    for condition in _conditions(helper):
-        if site.is_tensor(condition):
-            return f"`{code(condition)}` needs the values of a tensor"
+    branches = m.findall(helper.body, m.If() | m.While() | m.IfExp() | m.Assert())
+    for branch in cast("list[cst.If | cst.While | cst.IfExp | cst.Assert]", branches):
+        for condition in tested_operands(branch.test):
+            if site.is_tensor(condition):
+                return f"`{code(condition)}` needs the values of a tensor"
     for call in m.findall(helper.body, m.Call()):
         assert isinstance(call, cst.Call)
         name = site.callee_name(call) or code(call.func)
@@ -228,23 +232,6 @@ def reads_values(site: Site, helper: cst.FunctionDef) -> str:
         if name.startswith(_DRAWS):
             return f"`{code(call)}` draws a number that would stay the same"
     return ""
-
-
-def _conditions(helper: cst.FunctionDef) -> Iterator[cst.CSTNode]:
-    """Yield the operands of `and`, `or` and `not` in the conditions of a function."""
-    parts = [
-        one.test
-        for one in m.findall(helper.body, m.If() | m.While() | m.IfExp() | m.Assert())
-        if isinstance(one, cst.If | cst.While | cst.IfExp | cst.Assert)
-    ]
-    while parts:
-        match parts.pop():
-            case cst.BooleanOperation(left=left, right=right):
-                parts += [right, left]
-            case cst.UnaryOperation(operator=cst.Not(), expression=operand):
-                parts.append(operand)
-            case condition:
-                yield condition
 
 
 def _on_tensors(site: Site, call: cst.Call) -> bool:

@@ -141,11 +141,9 @@ def _names_dtype(node: cst.BaseExpression) -> bool:
     """Return whether code says the dtype of its result, whatever it is given: `x.float()`."""
     if not isinstance(node, cst.Call):
         return False
-    name = dotted_name(node.func).rpartition(".")[2] or (
-        node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-    )
+    called = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
     named = any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in node.args)
-    return named or name in _CONVERSIONS
+    return named or (isinstance(called, cst.Name) and called.value in _CONVERSIONS)
 
 
 def rewrite_assuming(

@@ -35,6 +35,7 @@ from fullgraph.rewrites.transforms.outline.statement import (
     find_outlined_statement,
     find_statement_after,
     outline_statement,
+    tested_operands,
 )
 from fullgraph.rewrites.transforms.outline.tensor_check import (
     TensorCheck,
@@ -73,5 +74,6 @@ __all__ = [
     "set_apart",
     "strip_item",
     "tensor_condition",
+    "tested_operands",
     "uses_function_transforms",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
@@ -328,10 +328,22 @@ def _needs_tensor_values(site: Site, statement: cst.If) -> bool:
 
 def condition_needs_values(site: Site, test: cst.BaseExpression) -> bool:
     """Whether a condition reads values of tensors, not only metadata."""
-    if isinstance(test, cst.BooleanOperation):
-        return condition_needs_values(site, test.left) or condition_needs_values(site, test.right)
-    if isinstance(test, cst.UnaryOperation):
-        return condition_needs_values(site, test.expression)
+    return any(_needs_values(site, operand) for operand in tested_operands(test))
+
+
+def tested_operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the operands of `and`, `or`, `not` and other operators of one operand, in order."""
+    match test:
+        case cst.BooleanOperation(left=left, right=right):
+            yield from tested_operands(left)
+            yield from tested_operands(right)
+        case cst.UnaryOperation(expression=operand):
+            yield from tested_operands(operand)
+        case _:
+            yield test
+
+
+def _needs_values(site: Site, test: cst.BaseExpression) -> bool:
     if site.is_tensor(test):
         return True
     calls = [cst.ensure_type(one, cst.Call) for one in m.findall(test, m.Call())]
