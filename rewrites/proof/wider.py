@@ -6,6 +6,7 @@ assumption; one that does not holds only for inputs like the given ones, and say
 
 from __future__ import annotations
 
+import collections
 import inspect
 import itertools
 from collections.abc import Iterator
@@ -55,11 +56,11 @@ def wider_calls(program: Program) -> Iterator[WiderCalls]:
     yield from _with_other_layouts(first)
     yield from _with_other_ranks(first)
     yield from _with_aliases(first)
-    yield from _with_other_numbers(program, first[0])
+    yield from _with_other_arguments(program, first[0])
 
 
 def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
-    """Yield calls with tensors of other dtypes, and with transposed memory."""
+    """Yield calls with tensors of other dtypes, and with transposed, spread or shared memory."""
     tensors = tensors_of(calls)
     for old, new in _OTHER_DTYPES:
         if any(one.dtype is old for one in tensors):
@@ -68,8 +69,9 @@ def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
     for one in floats[:PAIRS] if len(floats) > 1 else ():
         new = torch.float32 if one.dtype is torch.float64 else torch.float64
         yield WiderCalls(_change_one(calls, one, partial(_convert, one.dtype, new)), SAME_DTYPES)
-    if any(one.dim() > 1 for one in tensors):
-        yield WiderCalls(_map_tensors(calls, _transpose_memory), "the inputs keep their layout")
+    for rearrange, least in ((_transpose_memory, 2), (_take_every_second, 1), (_repeat_first, 1)):
+        if any(one.dim() >= least for one in tensors):
+            yield WiderCalls(_map_tensors(calls, rearrange), "the inputs keep their layout")
 
 
 def _with_other_ranks(calls: Calls) -> Iterator[WiderCalls]:
@@ -111,6 +113,21 @@ def _transpose_memory(leaf: torch.Tensor) -> torch.Tensor:
     return moved.transpose(0, -1).requires_grad_(leaf.requires_grad)
 
 
+def _take_every_second(leaf: torch.Tensor) -> torch.Tensor:
+    """Return the tensor as every second element in each row of a wider one."""
+    if not leaf.dim():
+        return leaf
+    wide = leaf.detach().repeat_interleave(2, -1)
+    return wide[..., ::2].requires_grad_(leaf.requires_grad)
+
+
+def _repeat_first(leaf: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the same shape that is its first row, expanded."""
+    if not leaf.dim() or not leaf.numel():
+        return leaf
+    return leaf.detach()[:1].expand_as(leaf).requires_grad_(leaf.requires_grad)
+
+
 def _with_aliases(calls: Calls) -> Iterator[WiderCalls]:
     """Yield calls in which two arguments are the same tensor, or one is a view of the other."""
     pairs = [
@@ -127,8 +144,8 @@ def _with_aliases(calls: Calls) -> Iterator[WiderCalls]:
             yield WiderCalls(mapped, "no two arguments share memory")
 
 
-def _with_other_numbers(program: Program, call: CallArguments) -> Iterator[WiderCalls]:
-    """Yield calls with another number, bool or container for an argument, given or by default."""
+def _with_other_arguments(program: Program, call: CallArguments) -> Iterator[WiderCalls]:
+    """Yield calls with another number, text or container for an argument, given or by default."""
     function = program.module.forward if program.module is not None else program.target
     try:
         signature = inspect.signature(function)
@@ -139,15 +156,30 @@ def _with_other_numbers(program: Program, call: CallArguments) -> Iterator[Wider
     packed = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     parameters = [one for one in signature.parameters.values() if one.kind not in packed]
     given = [(one, bound.arguments[one.name]) for one in parameters]
-    plain = [pair for pair in given if type(pair[1]) in (bool, int, float)]
-    several = [pair for pair in given if type(pair[1]) in (list, tuple) and pair[1]]
-    found = [(one, value, _other_numbers(one, value)) for one, value in plain[:NUMBERS]]
-    found += [(one, value, _other_items(one.name, value)) for one, value in several[:NUMBERS]]
+    plain = [pair for pair in given if type(pair[1]) in (bool, int, float, str)]
+    several = [pair for pair in given if type(pair[1]) in (list, tuple, dict) and pair[1]]
+    found = [(one, value, _other_values(one, value)) for one, value in plain[:NUMBERS]]
+    for one, value in several[:NUMBERS]:
+        kinds = _other_kinds(one, value)
+        items = () if isinstance(value, dict) else _other_items(one.name, value)
+        found.append((one, value, itertools.chain(kinds, items)))
     for parameter, value, others in found:
         for new, assumes in others:
             bound.arguments[parameter.name] = new
             yield WiderCalls((CallArguments(bound.args, dict(bound.kwargs)),), assumes)
         bound.arguments[parameter.name] = value
+
+
+def _other_kinds(
+    parameter: inspect.Parameter, value: list[object] | tuple[object, ...] | dict[object, object]
+) -> Iterator[tuple[object, str]]:
+    """Yield a container of another type that the annotation of its parameter allows."""
+    kind = type(value)
+    clause = f"`{parameter.name}` is a plain {kind.__name__} in each call"
+    if isinstance(value, dict):
+        yield collections.OrderedDict(value), clause
+    elif parameter.annotation is parameter.empty or "Sequence" in str(parameter.annotation):
+        yield tuple(value) if kind is list else list(value), clause
 
 
 def _other_items(
@@ -165,8 +197,8 @@ def _other_items(
         yield kind([*value[:-1], last[None]]), f"the tensors of `{name}` keep their dimensions"
 
 
-def _other_numbers(
-    parameter: inspect.Parameter, value: bool | int | float
+def _other_values(
+    parameter: inspect.Parameter, value: bool | int | float | str
 ) -> Iterator[tuple[object, str]]:
     """Yield other values for an argument, each with the clause that rules it out.
 
@@ -175,6 +207,11 @@ def _other_numbers(
     name, told = parameter.name, str(parameter.annotation)
     is_free = parameter.annotation is parameter.empty
     same = f"`{name}` is {value!r} in each call"
+    if isinstance(value, str):
+        yield f"{value}_", same
+        if is_free or "None" in told or "Optional" in told:
+            yield None, same
+        return
     if isinstance(value, bool):
         yield not value, same
         return

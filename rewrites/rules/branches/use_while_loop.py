@@ -15,7 +15,7 @@ and loops in eager code, where `torch.while_loop` would compile at every call.
 What the loop changes is handed from iteration to iteration. Bodies of several statements become a
 local function. A Python number that counts becomes a tensor.
 
-Unsafe where it is not known that what is handed on keeps its dtype and shape, which
+Unsafe where it is not known that what is handed on keeps its dtype, shape and strides, which
 `torch.while_loop` requires, and where a counter is used after the loop.
 
 Refuses: bodies that print or change anything but local names, change tensors in place, or leave the

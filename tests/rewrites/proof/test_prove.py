@@ -101,6 +101,31 @@ KINDS = {
         "def f(x):\n    return x * x.shape[1]",
         {"the inputs keep their layout"},
     ),
+    "every second element": (
+        "def f(x):\n    return x * x.stride(-1)",
+        "def f(x):\n    return x * 1",
+        {"the inputs keep their layout"},
+    ),
+    "an expanded input": (
+        "def f(x):\n    x.add_(1)\n    return x * 2",
+        "def f(x):\n    x.copy_(x + 1) if x.stride(0) else None\n    return x * 2",
+        {REFUSED},
+    ),
+    "a dict": (
+        "def f(x, options):\n    return x * options['scale'], type(options)(options)",
+        "def f(x, options):\n    return x * options['scale'], dict(options)",
+        {"`options` is a plain dict in each call"},
+    ),
+    "a list": (
+        "def f(x, scales):\n    return x * scales[0], scales[:]",
+        "def f(x, scales):\n    return x * scales[0], list(scales)",
+        {"`scales` is a plain list in each call"},
+    ),
+    "a text": (
+        "def f(x, how='sum'):\n    return {'sum': x * 2, 'mean': x * 3}[how]",
+        "def f(x, how='sum'):\n    return x * 2 if how == 'sum' else x * 3",
+        {REFUSED},
+    ),
     "two inputs": (
         "def f(x, y):\n    y = y.clone()\n    x.add_(1)\n    return x * y",
         "def f(x, y):\n    x.add_(1)\n    return x * y",
@@ -114,8 +139,8 @@ def test_what_other_kinds_of_inputs_would_show_is_assumed_away(kind):
     before, after, assumes = KINDS[kind]
     module = imported(f"{HEAD}\n\n{before}\n")
     x = torch.rand(3, 4)
-    others = {"y": x.clone(), "t": torch.tensor(2)}
-    subject = parse_program(module.f, (x, *(others[n] for n in others if f", {n}" in before)))
+    others = {"y": x.clone(), "t": torch.tensor(2), "options": {"scale": 2.0}, "scales": [2.0]}
+    subject = parse_program(module.f, (x, *(others[n] for n in others if f", {n})" in before)))
     found = prove(subject, {module.__file__: f"{HEAD}\n\n{after}\n"}, seconds=30)
     assert found.state is ProofState.PROVED, found
     assert {*found.assumes} == assumes
