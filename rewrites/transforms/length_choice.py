@@ -71,8 +71,12 @@ class _Positions:
         }
 
 
-def find_length_choice(site: Site, node: Conditional) -> dict[cst.CSTNode, Replacement] | None:
+def find_length_choice(
+    site: Site, node: Conditional
+) -> tuple[dict[cst.CSTNode, Replacement], tuple[str, ...]] | None:
     """Return the edits that read with a slice what `node` chooses by a length; None for others.
+
+    The texts say what they assume.
 
     `node` is `S[1] if len(S) > 1 else S[0]`, an `if` whose `else` does the same with another
     element, or `k = 1 if len(S) > 1 else 0` where `S[k]` is the only use of `k`.
@@ -81,7 +85,31 @@ def find_length_choice(site: Site, node: Conditional) -> dict[cst.CSTNode, Repla
     if compared is None or branches is None:
         return None
     tensor, length, is_longer = compared
-    long, short = branches if is_longer else branches[::-1]
+    edits = _choose_by_slice(site, node, (tensor, length), branches[:: 1 if is_longer else -1])
+    return None if edits is None else (edits, _assumed(site, tensor))
+
+
+def _assumed(site: Site, tensor: cst.BaseExpression) -> tuple[str, ...]:
+    """Return what is assumed of a parameter that no annotation calls a tensor."""
+    known = find_definitions(site.document, tensor)
+    if known is None or not isinstance(tensor, cst.Name):
+        return ()
+    for parameter in map(site.document.parents.get, known.reaching.get(tensor, ())):
+        if isinstance(parameter, cst.Param):
+            told = parameter.annotation and site.document.code(parameter.annotation.annotation)
+            if "Tensor" not in (told or ""):
+                return (f"`{site.document.code(tensor)}` is a tensor in each call",)
+    return ()
+
+
+def _choose_by_slice(
+    site: Site,
+    node: Conditional,
+    longer: tuple[cst.BaseExpression, int],
+    branches: Sequence[cst.CSTNode],
+) -> dict[cst.CSTNode, Replacement] | None:
+    """Return the edits for a tensor that is longer than a number in the first of the branches."""
+    (tensor, length), (long, short) = longer, branches
     for position in (length - 1, -1):
         found = _Positions(tensor, length, position)
         if (new := found.select(long, short)) is not None:

@@ -22,6 +22,8 @@ in the same way, and `x[2] if len(x) > 2 else x[1]` becomes `x[1:3][-1]`. The le
 
 In its default mode TorchDynamo still breaks the graph where the selection is made.
 
+Unsafe where it is an argument that nothing calls a tensor: a deque has no slices.
+
 Refuses nothing: positions that are used otherwise, too, are left to other rules.
 """
 
@@ -29,7 +31,7 @@ from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.rule import Rewrite, Rule
+from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.transforms.branches.predicate import find_conditional
 from fullgraph.rewrites.transforms.length_choice import Conditional, find_length_choice
 
@@ -38,8 +40,12 @@ _WHY = "The last element of a slice is the same one, and no branch depends on th
 
 def rewrite(site: Site) -> Rewrite | None:
     node = find_conditional(site)
-    edits = find_length_choice(site, node) if isinstance(node, Conditional) else None
-    return None if edits is None else Rewrite(edits, _WHY)
+    found = find_length_choice(site, node) if isinstance(node, Conditional) else None
+    if found is None:
+        return None
+    edits, assumes = found
+    applicability = Applicability.UNSAFE if assumes else Applicability.SAFE
+    return Rewrite(edits, _WHY, applicability, assumes)
 
 
 RULE = Rule("FG308", "slice-instead", frozenset({Category.GUARD.value}), rewrite)

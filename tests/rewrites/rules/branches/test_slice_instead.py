@@ -199,3 +199,18 @@ def test_the_edit_stays_where_the_program_breaks_elsewhere_too():
     fixes = fix(imported(program).f, args, select=["FG308"])
     assert [one.rule for one in fixes.suggestions if one.accepted] == ["FG308"]
     assert not fixes.after.fullgraph.ok
+
+
+@pytest.mark.parametrize(
+    ("parameters", "assumes"),
+    [
+        ("x, s", ("`s` is a tensor in each call",)),
+        ("x, s=None", ("`s` is a tensor in each call",)),
+        ("x, s: torch.Tensor", ()),
+        ("x, s: 'Tensor | None' = None", ()),
+    ],
+)
+def test_an_argument_that_nothing_calls_a_tensor_is_assumed_to_be_one(parameters, assumes):
+    source = f"import torch\n\n\ndef f({parameters}):\n    return s[1] if len(s) > 1 else s[0]\n"
+    _, (edit, *_), _ = offered(source, "len(s) > 1", "data-dependent guard", X, X, rule="FG308")
+    assert edit.assumes == assumes
