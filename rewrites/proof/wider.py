@@ -23,6 +23,7 @@ from fullgraph.rewrites.proof.inputs import (
     map_leaves,
     resize_calls,
     tensors_of,
+    transform_calls,
 )
 
 SIZES, PAIRS, NUMBERS = 4, 2, 2
@@ -53,6 +54,7 @@ def wider_calls(program: Program) -> Iterator[WiderCalls]:
         yield WiderCalls(calls, SAME_SIZES)
     for calls in empty_calls(first):
         yield WiderCalls(calls, NOT_EMPTY)
+        yield WiderCalls(transform_calls(calls, torch.zeros_like), NOT_EMPTY)
     yield from _with_other_layouts(first)
     yield from _with_other_ranks(first)
     yield from _with_aliases(first)
@@ -77,12 +79,23 @@ def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
 def _with_other_ranks(calls: Calls) -> Iterator[WiderCalls]:
     """Yield calls with one or two numbers in a row where a tensor held one.
 
-    Tensors with dimensions have none in them, so that what is broadcast shows.
+    Tensors with dimensions have none in them, so that what is broadcast shows. Then masks have an
+    entry for each row.
     """
     single = [leaf for leaf in tensors_of(calls) if not leaf.dim()][:PAIRS]
     for one, count in itertools.product(single, (1, 2)):
         change = partial(_first_element, one, count)
         yield WiderCalls(_map_tensors(calls, change), SAME_RANKS)
+    if any(_is_mask(one) for one in tensors_of(calls)):
+        yield WiderCalls(_map_tensors(calls, _select_rows), SAME_RANKS)
+
+
+def _is_mask(leaf: torch.Tensor) -> bool:
+    return leaf.dtype is torch.bool and leaf.dim() > 1 and leaf.numel() > 0
+
+
+def _select_rows(leaf: torch.Tensor) -> torch.Tensor:
+    return leaf[..., 0] if _is_mask(leaf) else leaf
 
 
 def _first_element(several: torch.Tensor, count: int, leaf: torch.Tensor) -> torch.Tensor:
@@ -97,13 +110,16 @@ def _first_element(several: torch.Tensor, count: int, leaf: torch.Tensor) -> tor
 _OTHER_DTYPES = (
     (torch.float32, torch.float64),
     (torch.float64, torch.float32),
+    (torch.float32, torch.complex64),
+    (torch.float32, torch.int64),
     (torch.bool, torch.int64),
 )
 
 
 def _convert(old: torch.dtype, new: torch.dtype, leaf: torch.Tensor) -> torch.Tensor:
     converted = leaf.detach().to(new) if leaf.dtype is old else leaf.detach()
-    return converted.requires_grad_(leaf.requires_grad and converted.is_floating_point())
+    differentiable = converted.is_floating_point() or converted.is_complex()
+    return converted.requires_grad_(leaf.requires_grad and differentiable)
 
 
 def _transpose_memory(leaf: torch.Tensor) -> torch.Tensor:
