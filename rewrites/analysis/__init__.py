@@ -15,6 +15,7 @@ from fullgraph.rewrites.analysis.definitions import (
     assigned_values,
     find_definitions,
     only_value,
+    parameter_of,
 )
 from fullgraph.rewrites.analysis.finiteness import (
     Hazard,
@@ -131,6 +132,7 @@ __all__ = [
     "only_value",
     "operation_of",
     "parameter_names",
+    "parameter_of",
     "removable_line",
     "side_effect_of",
     "skipping_flag",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.flow import chain_root, walk
 from fullgraph.rewrites.source import Document, FunctionNode
 
 Bindings = frozenset[cst.CSTNode]
@@ -51,6 +51,16 @@ def assigned_value(document: Document, binding: cst.CSTNode) -> cst.BaseExpressi
     assign = document.parents.get(parent) if isinstance(parent, cst.AssignTarget) else None
     single = isinstance(assign, cst.Assign) and len(assign.targets) == 1
     return assign.value if isinstance(assign, cst.Assign) and single else None
+
+
+def parameter_of(document: Document, node: cst.CSTNode) -> cst.Param | None:
+    """Return a parameter that gives the variable at the start of a chain its value, if one may."""
+    root = chain_root(node)
+    known = find_definitions(document, root)
+    if known is None or not isinstance(root, cst.Name):
+        return None
+    binders = map(document.parents.get, known.reaching.get(root, ()))
+    return next((one for one in binders if isinstance(one, cst.Param)), None)
 
 
 def assigned_values(document: Document, name: cst.CSTNode) -> list[cst.BaseExpression | None]:

@@ -66,6 +66,8 @@ def check_causes(
             return Check(title, False, "it leaves nothing to compile")
         if Category.DISABLED in outside and _count_breaking(after) >= _count_breaking(before):
             return Check(title, False, "it moves a break, and runs more code in eager")
+        if Category.DISABLED in outside and 4 * count_ops(after) < count_ops(before):
+            return Check(title, False, "it takes three quarters of the operators out of the graphs")
     if new.total() >= old.total() + bool(outside) and not captured:
         return Check(title, False, f"`{next(iter(new - old))[3]}` breaks instead")
     if not captured and not all(_has_fewer_breaks(before, after, cause) for cause in costly):
@@ -89,6 +91,12 @@ def _has_fewer_breaks(before: Explanation, after: Explanation, cause: Cause) -> 
 def _count_breaking(explanation: Explanation) -> int:
     """Return the number of causes that break the graph on the inputs in default mode."""
     return sum(one.events > 0 and "default" in one.modes for one in explanation.causes)
+
+
+def count_ops(explanation: Explanation) -> int:
+    """Return the number of operators in the graphs of the first call."""
+    forward = [graph.ops for graph in explanation.graphs if graph.phase == "forward"]
+    return sum(forward[: explanation.default.graphs])
 
 
 def staying_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> list[Cause]:

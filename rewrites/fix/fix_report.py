@@ -16,7 +16,7 @@ from rich.text import Text
 
 from fullgraph.compiler.sources import cell_name
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.fix.causes import count_recompiles
+from fullgraph.rewrites.fix.causes import count_ops, count_recompiles
 from fullgraph.rewrites.fix.results import CAPTURED, NOT_RUN, FixResult, Suggestion
 from fullgraph.rewrites.proof import Proof, ProofState, Seen
 from fullgraph.rewrites.rule import Applicability
@@ -43,7 +43,7 @@ def verdict(fixes: FixResult) -> str:
         return f"no graph break, {_describe_counts(fixes, len(safe), len(unsafe))}{end}"
     parts = [f"graphs {_graph_count(fixes.before)} → {_graph_count(fixes.after)}"]
     if not fixes.after.fullgraph.ok:  # fewer graphs can mean more eager code
-        parts[0] += f" ({_op_count(fixes.before)} → {_op_count(fixes.after)} ops in them)"
+        parts[0] += f" ({count_ops(fixes.before)} → {count_ops(fixes.after)} ops in them)"
     parts.append(f"causes {len(fixes.before.causes)} → {len(fixes.after.causes)}")
     parts.append(f"{_format_count(len(safe), 'edit')}, proved" if safe else "no safe edit")
     line = ", ".join(parts)
@@ -353,12 +353,6 @@ def _graph_count(explanation: Explanation) -> str:
     """Return the number of graphs as text; "?" if unknown."""
     graphs = explanation.default.graphs
     return "?" if graphs is None else str(graphs)
-
-
-def _op_count(explanation: Explanation) -> int:
-    """Return the number of operators in the graphs of the first call."""
-    forward = [graph.ops for graph in explanation.graphs if graph.phase == "forward"]
-    return sum(forward[: explanation.default.graphs])
 
 
 def _format_count(number: int, noun: str) -> str:

@@ -18,6 +18,7 @@ from fullgraph.compiler.sources import read_source
 from fullgraph.rewrites.proof.behaviour import Behaviour
 from fullgraph.rewrites.proof.comparison import (
     FINITE_ORIGINAL,
+    OTHER_MESSAGE,
     compare_behaviours,
     is_finite,
 )
@@ -208,10 +209,15 @@ def _check_wider(
     accepted = [case for case in cases if case not in refused]
     is_lax = any(new.behaviours[case].raised is None for case in refused)
 
+    def clauses_of(checks: Iterable[Check]) -> set[str]:
+        return {clause for check in checks for clause in check.assumes} - {OTHER_MESSAGE}
+
+    granted = clauses_of(compare(*ran))
+
     def holds(some: Collection[ProofInput]) -> bool:
         more = ({case: run.behaviours[case] for case in some} for run in (old, new))
         checks = compare(*({**known, **wide} for known, wide in zip(ran, more, strict=True)))
-        return all(check.ok for check in checks)
+        return all(check.ok for check in checks) and clauses_of(checks) <= granted
 
     differing = [] if holds(accepted) else [case for case in accepted if not holds([case])]
     assumes = [clauses[case.number] for case in differing] + [REFUSED] * is_lax

@@ -80,7 +80,7 @@ def _with_other_ranks(calls: Calls) -> Iterator[WiderCalls]:
     """Yield calls with one or two numbers in a row where a tensor held one.
 
     Tensors with dimensions have none in them, so that what is broadcast shows. Then masks have an
-    entry for each row.
+    entry for each row, and single tensors another dimension, in front.
     """
     single = [leaf for leaf in tensors_of(calls) if not leaf.dim()][:PAIRS]
     for one, count in itertools.product(single, (1, 2)):
@@ -88,6 +88,12 @@ def _with_other_ranks(calls: Calls) -> Iterator[WiderCalls]:
         yield WiderCalls(_map_tensors(calls, change), SAME_RANKS)
     if any(_is_mask(one) for one in tensors_of(calls)):
         yield WiderCalls(_map_tensors(calls, _select_rows), SAME_RANKS)
+    for one in [leaf for leaf in tensors_of(calls) if leaf.dim()][:PAIRS]:
+        yield WiderCalls(_change_one(calls, one, _stack_with_reversed), SAME_RANKS)
+
+
+def _stack_with_reversed(leaf: torch.Tensor) -> torch.Tensor:
+    return torch.stack([leaf.detach(), leaf.detach().flip(0)]).requires_grad_(leaf.requires_grad)
 
 
 def _is_mask(leaf: torch.Tensor) -> bool:

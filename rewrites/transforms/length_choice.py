@@ -12,6 +12,7 @@ from fullgraph.rewrites.analysis import (
     Site,
     find_definitions,
     infer,
+    parameter_of,
     removable_line,
     split_statements,
     walk,
@@ -91,15 +92,11 @@ def find_length_choice(
 
 def _assumed(site: Site, tensor: cst.BaseExpression) -> tuple[str, ...]:
     """Return what is assumed of a parameter that no annotation calls a tensor."""
-    known = find_definitions(site.document, tensor)
-    if known is None or not isinstance(tensor, cst.Name):
+    parameter, code = parameter_of(site.document, tensor), site.document.code
+    if parameter is None or not isinstance(tensor, cst.Name):
         return ()
-    for parameter in map(site.document.parents.get, known.reaching.get(tensor, ())):
-        if isinstance(parameter, cst.Param):
-            told = parameter.annotation and site.document.code(parameter.annotation.annotation)
-            if "Tensor" not in (told or ""):
-                return (f"`{site.document.code(tensor)}` is a tensor in each call",)
-    return ()
+    told = code(parameter.annotation) if parameter.annotation is not None else ""
+    return () if "Tensor" in told else (f"`{code(tensor)}` is a tensor in each call",)
 
 
 def _choose_by_slice(

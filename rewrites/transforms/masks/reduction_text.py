@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import NotApplicable, walk
+from fullgraph.rewrites.analysis import NotApplicable, parameter_of, walk
 from fullgraph.rewrites.source import build_expression, with_keyword
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
@@ -267,6 +267,9 @@ class ReductionWriter:
             self.flow.unsure = True
         elif any(name.startswith("float") for name in seen.dtypes):
             raise NotApplicable("the targets are probabilities")
+        for read in self.flow.reads.values() if sink.name == "cross_entropy" else ():
+            if "int" in read.dtype and parameter_of(self.flow.site.document, read.base):
+                self.assumes[f"`{self._code(read.base)}` holds class indices in each call"] = None
         if self.flow.other_dims(sink.input) != 1 or first.axis != 0:
             raise NotApplicable("the classes are not in the last dimension")
         root = sink.target

@@ -103,6 +103,15 @@ def test_several_causes_become_one_break():
     assert torch.equal(fixes.patched(unsafe=True)(X), f(X))
 
 
+def test_a_helper_with_most_operators_stays_in_the_graphs():
+    steps = "y = x" + ".exp().sin()" * 12
+    more = f'{steps}\n    seen["first"] = y[0].item() if x[0] > 0 else 2.0'
+    source = SOURCE.format(more=more)
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])
+    assert not [made for made in fixes.suggestions if made.accepted]
+    assert "three quarters of the operators" in str(fixes.suggestions)
+
+
 def test_edits_inside_the_function_are_dropped():
     source = SOURCE.format(more='seen["first"] = x[0].item() if x[0] > 0 else 2.0')
     fixes = fix(imported(source).f, (X,), inductor=False, select=["FG201", "FG905"])
