@@ -199,15 +199,16 @@ def _check_wider(
     `versions` are the texts of the original and those of the new code, and `ran` what both did on
     inputs of the given kind. What an operator of the original refuses, one of the edit must, too.
     """
-    title, clauses = "other kinds of inputs", [one.assumes for one in wider_calls(subject)]
-    cases = [ProofInput(number, False, wider=True) for number, _ in enumerate(clauses)]
+    title, tried = "other kinds of inputs", [replace(c, calls=()) for c in wider_calls(subject)]
+    cases = [ProofInput(number, False, wider=True) for number, _ in enumerate(tried)]
     old = run_eager(versions[0], cases).value
     new = run_eager(versions[1], cases).value
     if old is None or new is None:
         return Check(title, True, assumes=(LIKE_GIVEN,))
     refused = [case for case in cases if old.behaviours[case].crashed]
     accepted = [case for case in cases if case not in refused]
-    is_lax = any(new.behaviours[case].raised is None for case in refused)
+    must_refuse = [case for case in refused if not tried[case.number].may_accept]
+    is_lax = any(new.behaviours[case].raised is None for case in must_refuse)
 
     def clauses_of(checks: Iterable[Check]) -> set[str]:
         return {clause for check in checks for clause in check.assumes} - {OTHER_MESSAGE}
@@ -220,7 +221,7 @@ def _check_wider(
         return all(check.ok for check in checks) and clauses_of(checks) <= granted
 
     differing = [] if holds(accepted) else [case for case in accepted if not holds([case])]
-    assumes = [clauses[case.number] for case in differing] + [REFUSED] * is_lax
+    assumes = [tried[case.number].assumes for case in differing] + [REFUSED] * is_lax
     return Check(title, True, assumes=tuple(assumes))
 
 

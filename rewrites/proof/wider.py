@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,6 +28,8 @@ from fullgraph.rewrites.proof.inputs import (
 
 SIZES, PAIRS, NUMBERS = 4, 2, 2
 """How many other sizes, pairs of equal arguments, and arguments that are numbers are tried."""
+SQUARE = 64
+"""The largest number of elements of a row that is tried as a square of rows."""
 SAME_SIZES, NOT_EMPTY = "the inputs keep their sizes", "no input is empty"
 SAME_DTYPES = "the inputs keep their dtypes"
 SAME_RANKS = "the inputs keep their numbers of dimensions"
@@ -43,6 +45,8 @@ class WiderCalls:
     calls: Calls
     assumes: str
     """The clause that rules them out: "`n` is never 0"."""
+    may_accept: bool = False
+    """Whether an edit may accept them where the original refuses them with an error."""
 
 
 def wider_calls(program: Program) -> Iterator[WiderCalls]:
@@ -67,6 +71,8 @@ def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
     for old, new in _OTHER_DTYPES:
         if any(one.dtype is old for one in tensors):
             yield WiderCalls(_map_tensors(calls, partial(_convert, old, new)), SAME_DTYPES)
+    if any(one.dtype is torch.bool for one in tensors):
+        yield WiderCalls(_map_tensors(calls, _count_twice), SAME_DTYPES)
     floats = [one for one in tensors if one.is_floating_point()]
     for one in floats[:PAIRS] if len(floats) > 1 else ():
         new = torch.float32 if one.dtype is torch.float64 else torch.float64
@@ -89,11 +95,17 @@ def _with_other_ranks(calls: Calls) -> Iterator[WiderCalls]:
     if any(_is_mask(one) for one in tensors_of(calls)):
         yield WiderCalls(_map_tensors(calls, _select_rows), SAME_RANKS)
     for one in [leaf for leaf in tensors_of(calls) if leaf.dim()][:PAIRS]:
-        yield WiderCalls(_change_one(calls, one, _stack_with_reversed), SAME_RANKS)
+        yield WiderCalls(_change_one(calls, one, _stack_rotated), SAME_RANKS, may_accept=True)
 
 
-def _stack_with_reversed(leaf: torch.Tensor) -> torch.Tensor:
-    return torch.stack([leaf.detach(), leaf.detach().flip(0)]).requires_grad_(leaf.requires_grad)
+def _stack_rotated(leaf: torch.Tensor) -> torch.Tensor:
+    """Return two copies of a tensor, the second one rotated; of a row as many as it has elements.
+
+    Then an index of an element is also one of a row.
+    """
+    count = len(leaf) if leaf.dim() == 1 and 1 < len(leaf) <= SQUARE else 2
+    rows = [leaf.detach().roll(number, 0) for number in range(count)]
+    return torch.stack(rows).requires_grad_(leaf.requires_grad)
 
 
 def _is_mask(leaf: torch.Tensor) -> bool:
@@ -116,16 +128,17 @@ def _first_element(several: torch.Tensor, count: int, leaf: torch.Tensor) -> tor
 _OTHER_DTYPES = (
     (torch.float32, torch.float64),
     (torch.float64, torch.float32),
-    (torch.float32, torch.complex64),
-    (torch.float32, torch.int64),
     (torch.bool, torch.int64),
 )
 
 
 def _convert(old: torch.dtype, new: torch.dtype, leaf: torch.Tensor) -> torch.Tensor:
     converted = leaf.detach().to(new) if leaf.dtype is old else leaf.detach()
-    differentiable = converted.is_floating_point() or converted.is_complex()
-    return converted.requires_grad_(leaf.requires_grad and differentiable)
+    return converted.requires_grad_(leaf.requires_grad and converted.is_floating_point())
+
+
+def _count_twice(leaf: torch.Tensor) -> torch.Tensor:
+    return leaf * 2 if leaf.dtype is torch.bool else leaf
 
 
 def _transpose_memory(leaf: torch.Tensor) -> torch.Tensor:
@@ -180,15 +193,22 @@ def _with_other_arguments(program: Program, call: CallArguments) -> Iterator[Wid
     given = [(one, bound.arguments[one.name]) for one in parameters]
     plain = [pair for pair in given if type(pair[1]) in (bool, int, float, str)]
     several = [pair for pair in given if type(pair[1]) in (list, tuple, dict) and pair[1]]
-    found = [(one, value, _other_values(one, value)) for one, value in plain[:NUMBERS]]
+    found: list[tuple[inspect.Parameter, object, Iterable[tuple[object, str]]]] = [
+        (one, value, _other_values(one, value)) for one, value in plain[:NUMBERS]
+    ]
     for one, value in several[:NUMBERS]:
         kinds = _other_kinds(one, value)
         items = () if isinstance(value, dict) else _other_items(one.name, value)
         found.append((one, value, itertools.chain(kinds, items)))
+    tensors = [pair for pair in given if isinstance(pair[1], torch.Tensor)]
+    for parameter, value in tensors[:PAIRS]:
+        if parameter.annotation is parameter.empty:
+            found.append((parameter, value, [(None, f"`{parameter.name}` is never None")]))
     for parameter, value, others in found:
         for new, assumes in others:
             bound.arguments[parameter.name] = new
-            yield WiderCalls((CallArguments(bound.args, dict(bound.kwargs)),), assumes)
+            call = CallArguments(bound.args, dict(bound.kwargs))
+            yield WiderCalls((call,), assumes, may_accept=isinstance(value, torch.Tensor))
         bound.arguments[parameter.name] = value
 
 
@@ -209,7 +229,7 @@ def _other_items(
 ) -> Iterator[tuple[object, str]]:
     """Yield other contents for an argument, each with the clause that rules them out."""
     kind = type(value)
-    for items in ([], [*value][:-1], [*value, value[-1]]):
+    for items in ([], [*value][:1], [*value][:-1], [*value, value[-1]]):
         yield kind(items), f"`{name}` keeps its length"
     numbers = [one for one in value if type(one) is int]
     if len(numbers) == len(value):

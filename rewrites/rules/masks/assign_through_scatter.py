@@ -19,6 +19,8 @@ After:
 
 Also where the selected indices have a name, and for one row of a batch: `logits[i, order[i][m]]`.
 
+Unsafe for constants that half precision cannot hold (`-1e9`): `masked_fill_` refuses them there.
+
 Refuses: indices that are not from `sort`, `argsort`, `topk` or `randperm`, which may occur twice;
 and values that are tensors.
 """
@@ -26,6 +28,7 @@ and values that are tensors.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isinf
 
 import libcst as cst
 
@@ -39,9 +42,11 @@ from fullgraph.rewrites.analysis import (
     operation_of,
     walk,
 )
-from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression, dotted_name, integer_literal
 
+HALF = 65504.0
+"""The largest number of half precision."""
 _DIM = {"sort": 1, "argsort": 1, "topk": 2, "randperm": 99}
 """Operations whose indices are distinct, each with the position of its argument `dim`."""
 
@@ -79,7 +84,18 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         c=assign.value,
     )
     edits[assign] = cst.Expr(new)
-    return Rewrite(edits, "A scattered mask has a fixed shape.", imports=("torch",))
+    why = "A scattered mask has a fixed shape."
+    if all(abs(number) <= HALF or isinf(number) for number in _literals(assign.value)):
+        return Rewrite(edits, why, imports=("torch",))
+    assumes = (f"`{site.document.code(tensor)}` is of float32 or float64 in each call",)
+    return Rewrite(edits, why, Applicability.UNSAFE, assumes, ("torch",))
+
+
+def _literals(value: cst.BaseExpression) -> Iterator[float]:
+    """Yield the numbers that an expression spells out."""
+    for node in walk(value):
+        if isinstance(node, cst.Float | cst.Integer):
+            yield float(node.evaluated_value)
 
 
 def _selections(site: Site) -> Iterator[tuple[cst.Subscript, cst.BaseExpression]]:

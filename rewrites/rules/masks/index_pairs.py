@@ -12,7 +12,9 @@ After:
     i, j = x[torch.triu_indices(len(x), len(x), 1, device=x.device).T].T
     pairs = x[torch.triu_indices(len(x), len(x), device=x.device).T]
 
-Assumes nothing: the elements, their order, the dtype and the gradient stay.
+The elements, their order, the dtype and the gradient stay. Unsafe for an argument: of two
+dimensions or none the original is an error, and in half precision the gradient of an element is
+added up with larger errors.
 
 Refuses: combinations of another number than two, a `with_replacement=` that is no literal, and
 tensors that are no name, because they would be computed twice.
@@ -23,8 +25,8 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Operation, Site, operation_of
-from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.analysis import Operation, Site, operation_of, parameter_of
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression, dotted_name, integer_literal
 
 
@@ -51,7 +53,14 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         diagonal=diagonal,
     )
     why = "The pairs depend on the length alone: `torch.triu_indices` has them, in this order."
-    return Rewrite({site.node: new}, why, imports=("torch",))
+    if parameter_of(site.document, tensor) is None:
+        return Rewrite({site.node: new}, why, imports=("torch",))
+    code = site.document.code(tensor)
+    assumes = (
+        f"`{code}` is a tensor of one dimension in each call",
+        f"no gradient of `{code}` is computed in half precision",
+    )
+    return Rewrite({site.node: new}, why, Applicability.UNSAFE, assumes, ("torch",))
 
 
 def _argument(operation: Operation, index: int, name: str) -> cst.BaseExpression | None:

@@ -8,6 +8,7 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     operation_of,
+    parameter_of,
     removable_line,
 )
 from fullgraph.rewrites.rule import Applicability, Rewrite
@@ -24,7 +25,8 @@ def nan_reduction_rewrite(flow: Flow) -> Rewrite | None:
     """Return `x.nanmean()` for `x[~x.isnan()].mean()`, and `nansum` for `sum`; else None.
 
     The selected elements may have a name in between, whose line goes. A mean is unsafe: of nothing
-    but NaN its gradient is NaN, where the original has zero.
+    but NaN its gradient is NaN, where the original has zero; so is what may get complex numbers,
+    which `nansum` refuses.
     """
     site, first = flow.site, flow.first
     mask = find_mask_value(flow)
@@ -53,6 +55,8 @@ def nan_reduction_rewrite(flow: Flow) -> Rewrite | None:
                     if made.name == "mean":
                         code = site.document.code(first.base)
                         assumes[f"`{code}` has an element that is not NaN"] = None
+                    if parameter_of(site.document, first.base) is not None:
+                        assumes[f"`{site.document.code(first.base)}` is not complex"] = None
                     edits[made.call] = _reduction(flow, made.call, _NAN[made.name], made.method)
                 case _:
                     return None

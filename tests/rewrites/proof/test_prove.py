@@ -96,9 +96,43 @@ KINDS = {
         "def f(x, t):\n    return torch.where(t > 0, x * 2, x * 3)",
         {"the inputs keep their numbers of dimensions", REFUSED},
     ),
+    "a table for rows": (
+        "def f(x):\n    return x.sum(-1).sum(-1)",
+        "def f(x):\n    return x.sum()",
+        {"the inputs keep their numbers of dimensions"},
+    ),
+    "a mask of rows": (
+        "def f(x, mask):\n    return x[mask].sum()",
+        "def f(x, mask):\n    return torch.where(mask, x, 0).sum()",
+        {
+            "the inputs keep their numbers of dimensions",
+            "the inputs keep their dtypes",
+            "`mask` is never None",
+        },
+    ),
+    "rows that the elements of a row number": (
+        "def f(x, row):\n    return x.sum(), row[row.argsort()]",
+        "def f(x, row):\n    return x.sum(), row.sort().values",
+        {"the inputs keep their numbers of dimensions"},
+    ),
+    "nothing": (
+        "def f(x, y):\n    return x if y is None else x + y",
+        "def f(x, y):\n    return x + y",
+        {"`y` is never None"},
+    ),
+    "what is counted": (
+        "def f(x, mask):\n    return x.sum() / mask.count_nonzero()",
+        "def f(x, mask):\n    return x.sum() / mask.sum()",
+        {"the inputs keep their dtypes"},
+    ),
+    "not a number where it is empty": (
+        "def f(x):\n    return x.sum() / len(x)",
+        "def f(x):\n    return x.sum() / max(len(x), 1)",
+        {NOT_EMPTY},
+    ),
     "memory": (
         "def f(x):\n    return x * x.stride(0)",
-        "def f(x):\n    return x * x.shape[1]",
+        "def f(x):\n    return x * x.shape[1:].numel()",
         {"the inputs keep their layout"},
     ),
     "every second element": (
@@ -140,6 +174,7 @@ def test_what_other_kinds_of_inputs_would_show_is_assumed_away(kind):
     module = imported(f"{HEAD}\n\n{before}\n")
     x = torch.rand(3, 4)
     others = {"y": x.clone(), "t": torch.tensor(2), "options": {"scale": 2.0}, "scales": [2.0]}
+    others |= {"mask": x > 0.5, "row": torch.tensor([3.0, 1.0, 2.0])}
     subject = parse_program(module.f, (x, *(others[n] for n in others if f", {n})" in before)))
     found = prove(subject, {module.__file__: f"{HEAD}\n\n{after}\n"}, seconds=30)
     assert found.state is ProofState.PROVED, found
