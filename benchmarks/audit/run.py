@@ -33,7 +33,9 @@ LIMIT = 900.0
 def audit(path: Path, seconds: float, emit: object = None) -> dict[str, Any]:
     """Say what fix makes of one program, and what differs on its witnesses."""
     from fullgraph import fix
+    from fullgraph.compiler.isolation import leave_fork_server
 
+    leave_fork_server()  # a lock cannot be sent to another process, and is forked
     text, code = path.read_text(), path.name.partition("_")[0].upper()
     with tempfile.TemporaryDirectory() as folder:
         module = load(text, Path(folder))

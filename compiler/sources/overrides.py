@@ -72,7 +72,11 @@ def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
                 refused.append(f"the source of {file} cannot be read")
                 continue
             flags = future_flags(here)
-            pairs = _changed_codes(source.tree, ast.parse(text, file), file, flags, here)
+            try:
+                pairs = _changed_codes(source.tree, ast.parse(text, file), file, flags, here)
+            except SyntaxError as error:
+                refused.append(f"the new code of {file} is not valid Python: {error.msg}")
+                continue
             namespaces = {id(f.__globals__): f.__globals__ for f in here}
             for namespace in namespaces.values():
                 undo.enter_context(_define_new_names(namespace, source.tree, text, file, flags))

@@ -21,6 +21,7 @@ X = torch.randn(4)
         "F.mse_loss(x, x, size_average=x.dim() == 1)",
         'F.mse_loss(x, x, reduction="sum")',
         "F.mse_loss(x, x)",
+        'F.mse_loss(x, x, size_average=None, reduction="sum")',
     ],
 )
 def test_left_alone(call):
@@ -35,6 +36,10 @@ def test_left_alone(call):
         (
             "F.mse_loss(x, x + 1, size_average = True, reduce = True)",
             'F.mse_loss(x, x + 1, reduction = "mean")',
+        ),
+        (
+            'F.l1_loss(x, x + 1, size_average=False, reduction="mean")',
+            'F.l1_loss(x, x + 1, reduction="sum")',
         ),
     ],
 )
