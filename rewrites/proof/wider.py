@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import inspect
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -204,12 +204,29 @@ def _with_other_arguments(program: Program, call: CallArguments) -> Iterator[Wid
     for parameter, value in tensors[:PAIRS]:
         if parameter.annotation is parameter.empty:
             found.append((parameter, value, [(None, f"`{parameter.name}` is never None")]))
+    absent = [one for one, value in given if value is None]
+    for parameter in absent[:NUMBERS]:
+        found.append((parameter, None, _values_for_none(parameter, [one for _, one in tensors])))
     for parameter, value, others in found:
         for new, assumes in others:
             bound.arguments[parameter.name] = new
             call = CallArguments(bound.args, dict(bound.kwargs))
-            yield WiderCalls((call,), assumes, may_accept=isinstance(value, torch.Tensor))
+            yield WiderCalls(
+                (call,), assumes, may_accept=value is None or isinstance(value, torch.Tensor)
+            )
         bound.arguments[parameter.name] = value
+
+
+def _values_for_none(
+    parameter: inspect.Parameter, tensors: Sequence[torch.Tensor]
+) -> Iterator[tuple[object, str]]:
+    """Yield a number and a copy of a tensor for an argument that is None, as annotations allow."""
+    told, clause = str(parameter.annotation), f"`{parameter.name}` is None in each call"
+    is_free = parameter.annotation is parameter.empty
+    if is_free or "float" in told:
+        yield 0.5, clause
+    if tensors and (is_free or "Tensor" in told):
+        yield tensors[0].detach().clone(), clause
 
 
 def _other_kinds(

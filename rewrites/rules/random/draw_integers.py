@@ -27,8 +27,8 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site, walk
-from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.analysis import Site, parameter_of, walk
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression, dotted_name
 
 _WHY = "`torch.randint` draws the same numbers into a new tensor, in the graph."
@@ -53,6 +53,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     name, torch = site.document.qualified_name(made.func), site.document.torch
     owner = made.func.value if isinstance(made.func, cst.Attribute) else made
     parts = bounds
+    assumes: tuple[str, ...] = ()
     if options.keys() - {*_OWN} or any(one.star == "**" for one in made.args):
         return Refusal("the tensor has more options than a dtype and a device")
     if name in ("torch.empty_like", "torch.zeros_like") and len(sizes) == 1:
@@ -64,6 +65,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         function = "randint"
         own = {one: build_expression(f"{{owner}}.{one}", owner=owner) for one in _OWN}
         options = {**own, **options}
+        if parameter_of(site.document, owner) is not None:
+            assumes = (f"`{site.document.code(owner)}` is of no subclass of Tensor",)
     else:
         return Refusal("`random_` changes a tensor that was made elsewhere")
     if function == "randint":
@@ -76,7 +79,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         build_expression(f"{torch}.{function}({', '.join(texts)})", **options), cst.Call
     )
     args = [*(cst.Arg(one) for one in parts), *new.args]
-    return Rewrite({draw: new.with_changes(args=args)}, _WHY, imports=("torch",))
+    level = Applicability.UNSAFE if assumes else Applicability.SAFE
+    return Rewrite({draw: new.with_changes(args=args)}, _WHY, level, assumes, ("torch",))
 
 
 def _shape_of(site: Site, sizes: list[cst.Arg]) -> cst.BaseExpression | None:
