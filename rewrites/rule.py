@@ -34,7 +34,8 @@ class Rewrite:
     """One sentence: what the edit does and why that removes the cause."""
     applicability: Applicability = Applicability.SAFE
     assumes: tuple[str, ...] = ()
-    """What the edit takes for granted and the recorded facts do not show, one clause each."""
+    """What the edit takes for granted and the recorded facts do not show, one clause each. With any
+    it is not safe."""
     imports: tuple[str, ...] = ()
     """Dotted names of modules that the new code needs: "torch", "math"."""
     tests: tuple[cst.BaseExpression, ...] = ()
@@ -58,6 +59,11 @@ class Rewrite:
     """Configuration that an idea sets: "torch._dynamo.config.allow_rnn" to True."""
     shorter: Rewrite | None = None
     """An unsafe edit of the same place that a maintainer would rather have."""
+
+    def __post_init__(self) -> None:
+        """Make an edit unsafe that assumes something."""
+        if self.assumes and self.applicability is Applicability.SAFE:
+            object.__setattr__(self, "applicability", Applicability.UNSAFE)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
+from fullgraph.rewrites.rule import Rewrite, Rule
 from fullgraph.rewrites.transforms.branches.predicate import find_conditional
 from fullgraph.rewrites.transforms.length_choice import Conditional, find_length_choice
 
@@ -44,8 +44,7 @@ def rewrite(site: Site) -> Rewrite | None:
     if found is None:
         return None
     edits, assumes = found
-    applicability = Applicability.UNSAFE if assumes else Applicability.SAFE
-    return Rewrite(edits, _WHY, applicability, assumes)
+    return Rewrite(edits, _WHY, assumes=assumes)
 
 
 RULE = Rule("FG308", "slice-instead", frozenset({Category.GUARD.value}), rewrite)

@@ -28,7 +28,7 @@ import libcst as cst
 
 from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import Site, has_no_gradient, removable_line, walk
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression
 
 _NAMES = ("torch.autograd.Variable", "torch.autograd.variable.Variable", "torch.Variable")
@@ -78,9 +78,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(
         edits,
         why,
-        Applicability.UNSAFE if assumes else Applicability.SAFE,
-        assumes,
-        ("torch",) if sized else (),
+        assumes=assumes,
+        imports=("torch",) if sized else (),
     )
 
 

@@ -45,7 +45,7 @@ from fullgraph.rewrites.analysis import (
     statements_after,
     walk,
 )
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import (
     Document,
     Replacement,
@@ -103,12 +103,12 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             edits |= _stop_requiring_grad(site, one)
     edits[line] = cst.FlattenSentinel(_vjp_statements(site, line, call, gradient_call, steps))
     later = bool(bound) and gradient_call.input in live_in(statements_after(site.document, line))
+    clause = f"`{gradient_call.input}` need not ask for a gradient afterwards"
     return Rewrite(
         edits,
         "`torch.func.vjp` gives the same gradient inside the graph.",
-        Applicability.UNSAFE if later else Applicability.SAFE,
-        (f"`{gradient_call.input}` need not ask for a gradient afterwards",) if later else (),
-        ("torch",),
+        assumes=(clause,) if later else (),
+        imports=("torch",),
     )
 
 

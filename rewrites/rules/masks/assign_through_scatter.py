@@ -42,7 +42,7 @@ from fullgraph.rewrites.analysis import (
     operation_of,
     walk,
 )
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression, dotted_name, integer_literal
 
 HALF = 65504.0
@@ -85,10 +85,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
     edits[assign] = cst.Expr(new)
     why = "A scattered mask has a fixed shape."
-    if all(abs(number) <= HALF or isinf(number) for number in _literals(assign.value)):
-        return Rewrite(edits, why, imports=("torch",))
-    assumes = (f"`{site.document.code(tensor)}` is of float32 or float64 in each call",)
-    return Rewrite(edits, why, Applicability.UNSAFE, assumes, ("torch",))
+    fits = all(abs(number) <= HALF or isinf(number) for number in _literals(assign.value))
+    clause = f"`{site.document.code(tensor)}` is of float32 or float64 in each call"
+    return Rewrite(edits, why, assumes=() if fits else (clause,), imports=("torch",))
 
 
 def _literals(value: cst.BaseExpression) -> Iterator[float]:

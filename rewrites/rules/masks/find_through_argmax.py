@@ -45,7 +45,7 @@ import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.masks.first_match import find_search, write_search
 from fullgraph.rewrites.transforms.masks.nonzero import find_indices
 
@@ -76,8 +76,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(
         edits,
         "`argmax` finds the first one at a fixed shape.",
-        Applicability.UNSAFE if assumes else Applicability.SAFE,
-        assumes,
+        assumes=assumes,
         imports=("torch",),
         tests=asked.tests,
         exempts=frozenset({f"raises RuntimeError: {message}"} if message else ()),

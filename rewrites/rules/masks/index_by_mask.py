@@ -204,13 +204,11 @@ def _rewrite_all(
         index = cst.SubscriptElement(cst.Index(mask or bare))
         assert isinstance(one.node, cst.Subscript)
         edits[one.node] = one.node.with_changes(slice=[index])
-    applicability = Applicability.UNSAFE if assumes else Applicability.SAFE
     return Rewrite(
         edits,
         _WHY,
-        applicability,
-        tuple(dict.fromkeys(assumes)),
-        ("torch",),
+        assumes=tuple(dict.fromkeys(assumes)),
+        imports=("torch",),
         has_shortcut=has_shortcut,
     )
 

@@ -26,7 +26,7 @@ import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Operation, Site, operation_of, parameter_of
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression, dotted_name, integer_literal
 
 
@@ -53,14 +53,13 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         diagonal=diagonal,
     )
     why = "The pairs depend on the length alone: `torch.triu_indices` has them, in this order."
-    if parameter_of(site.document, tensor) is None:
-        return Rewrite({site.node: new}, why, imports=("torch",))
     code = site.document.code(tensor)
     assumes = (
         f"`{code}` is a tensor of one dimension in each call",
         f"no gradient of `{code}` is computed in half precision",
     )
-    return Rewrite({site.node: new}, why, Applicability.UNSAFE, assumes, ("torch",))
+    given = parameter_of(site.document, tensor) is not None
+    return Rewrite({site.node: new}, why, assumes=assumes if given else (), imports=("torch",))
 
 
 def _argument(operation: Operation, index: int, name: str) -> cst.BaseExpression | None:

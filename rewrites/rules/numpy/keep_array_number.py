@@ -30,7 +30,7 @@ import torch
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site, walk
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
 from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
@@ -88,8 +88,7 @@ def _keep_number(
     return Rewrite(
         uses.replacements(),
         "A traced array is a tensor: its number can stay one, inside the graph.",
-        Applicability.UNSAFE if uses.assumes else Applicability.SAFE,
-        tuple(uses.assumes),
+        assumes=tuple(uses.assumes),
         imports=tuple(dict.fromkeys(uses.imports)),
         numbers=uses.numbers,
     )

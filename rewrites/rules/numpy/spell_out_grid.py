@@ -22,7 +22,7 @@ import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site, walk
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 
 _GRIDS = ("numpy.mgrid", "numpy.ogrid")
@@ -53,8 +53,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(
         {found: new},
         "The same grid, made by a function that is traced.",
-        Applicability.UNSAFE if None in known else Applicability.SAFE,
-        ("the bounds are whole numbers",) if None in known else (),
+        assumes=("the bounds are whole numbers",) if None in known else (),
     )
 
 

@@ -36,7 +36,7 @@ import libcst.matchers as m
 from fullgraph.compiler.categories import Category as C
 from fullgraph.compiler.facts import ValueSummary
 from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.source import string_literal as literal
 from fullgraph.rewrites.transforms.branches.output import find_branch_refusal
@@ -75,8 +75,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(
         {call: new},
         "The graph prints the same text when its turn comes.",
-        Applicability.UNSAFE if text.assumes else Applicability.SAFE,
-        tuple(dict.fromkeys(text.assumes)),
+        assumes=tuple(dict.fromkeys(text.assumes)),
         imports=("torch",),
         exempts=frozenset({"grad_fn"} if any("grad_fn=" in one for one in text.assumes) else ()),
     )

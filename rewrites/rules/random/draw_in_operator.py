@@ -62,7 +62,7 @@ import torch
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site, infer
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, find_scalar_sources
 from fullgraph.rewrites.transforms.random import (
@@ -131,8 +131,7 @@ def _select(site: Site, draw: RandomDraw) -> Rewrite:
     return Rewrite(
         add_definitions(site.document, name_positions(uses), definitions),
         _WHY,
-        Applicability.UNSAFE if uses.assumes else Applicability.SAFE,
-        tuple(uses.assumes),
+        assumes=tuple(uses.assumes),
         imports=tuple(dict.fromkeys(uses.imports)),
     )
 

@@ -28,7 +28,7 @@ import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site, parameter_of, walk
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression, dotted_name
 
 _WHY = "`torch.randint` draws the same numbers into a new tensor, in the graph."
@@ -79,8 +79,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         build_expression(f"{torch}.{function}({', '.join(texts)})", **options), cst.Call
     )
     args = [*(cst.Arg(one) for one in parts), *new.args]
-    level = Applicability.UNSAFE if assumes else Applicability.SAFE
-    return Rewrite({draw: new.with_changes(args=args)}, _WHY, level, assumes, ("torch",))
+    drawn = new.with_changes(args=args)
+    return Rewrite({draw: drawn}, _WHY, assumes=assumes, imports=("torch",))
 
 
 def _shape_of(site: Site, sizes: list[cst.Arg]) -> cst.BaseExpression | None:

@@ -27,7 +27,7 @@ import torch
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site, torch_name, walk
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.scalar import Number
 from fullgraph.rewrites.transforms.scalars.uses import Uses
@@ -64,8 +64,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(
         uses.replacements(),
         "The comparison of all elements stays a tensor, inside the graph.",
-        Applicability.UNSAFE if uses.assumes else Applicability.SAFE,
-        tuple(uses.assumes),
+        assumes=tuple(uses.assumes),
         imports=tuple(dict.fromkeys(uses.imports)),
         numbers=uses.numbers,
     )

@@ -90,7 +90,7 @@ from fullgraph.rewrites.analysis import (
     is_new_tensor,
     torch_name,
 )
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 from fullgraph.rewrites.transforms.number_tensor import as_tensor_text
@@ -160,8 +160,7 @@ def _rewrite_of(uses: Uses) -> Rewrite:
     return Rewrite(
         edits,
         "A 0-d tensor takes the scalar's place inside the graph.",
-        Applicability.UNSAFE if uses.assumes else Applicability.SAFE,
-        tuple(uses.assumes),
+        assumes=tuple(uses.assumes),
         imports=tuple(dict.fromkeys(uses.imports)),
         numbers=uses.numbers,
     )
@@ -195,8 +194,7 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
             "A mask of the whole dimension stays a tensor."
             if bounds
             else "An index of one dimension stays a tensor.",
-            Applicability.UNSAFE if uses.assumes else Applicability.SAFE,
-            tuple(uses.assumes),
+            assumes=tuple(uses.assumes),
             imports=tuple(dict.fromkeys(uses.imports)),
         )
     return None

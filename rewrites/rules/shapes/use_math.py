@@ -33,7 +33,7 @@ import libcst.matchers as m
 
 from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import Site, called_function, walk
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression
 from fullgraph.rewrites.transforms.numpy import PythonNumber, PythonNumberConverter
 
@@ -51,9 +51,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(
         replacements,
         "Python's own numbers stay numbers in the graph.",
-        Applicability.UNSAFE if numbers.unknown else Applicability.SAFE,
-        ("its argument is a Python number",) if numbers.unknown else (),
-        ("math",) if "math." in text else (),
+        assumes=("its argument is a Python number",) if numbers.unknown else (),
+        imports=("math",) if "math." in text else (),
     )
 
 

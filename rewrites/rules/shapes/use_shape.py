@@ -38,7 +38,7 @@ import libcst.matchers as m
 
 from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site, torch_name
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.sizes import MAKERS, SizeNumbers
 
@@ -152,8 +152,7 @@ def _compute_in_python(site: Site) -> Rewrite | Refusal | None:
         return Rewrite(
             edits,
             _WHY,
-            Applicability.UNSAFE if numbers.assumes else Applicability.SAFE,
-            tuple(numbers.assumes),
+            assumes=tuple(numbers.assumes),
             imports=("math",) if "math." in text else (),
         )
     return None

@@ -16,7 +16,7 @@ from fullgraph.rewrites.analysis import (
     infer,
     names_bound,
 )
-from fullgraph.rewrites.rule import Applicability, Rewrite
+from fullgraph.rewrites.rule import Rewrite
 from fullgraph.rewrites.source import Document, Replacement, dotted_name
 from fullgraph.rewrites.transforms.subgraphs import keep_out_of_eager
 
@@ -166,10 +166,9 @@ def rewrite_assuming(
     rewrite = Rewrite(
         replacements,
         why,
-        Applicability.UNSAFE if clauses else Applicability.SAFE,
-        clauses,
-        ("torch",),
-        tuple(tests),
+        assumes=clauses,
+        imports=("torch",),
+        tests=tuple(tests),
         numbers=numbers and any(clause.startswith(_NUMBER) for clause in clauses),
         has_shortcut=has_shortcut,
     )

@@ -11,7 +11,7 @@ from fullgraph.rewrites.analysis import (
     parameter_of,
     removable_line,
 )
-from fullgraph.rewrites.rule import Applicability, Rewrite
+from fullgraph.rewrites.rule import Rewrite
 from fullgraph.rewrites.source import Replacement, build_expression
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.mask_value import find_mask_value
@@ -74,9 +74,8 @@ def nan_reduction_rewrite(flow: Flow) -> Rewrite | None:
     if any(m.findall(line, m.Comment()) for line in lines):
         return None
     edits |= dict.fromkeys(lines, cst.RemoveFromParent())
-    why, clauses = "It leaves out NaN at a fixed shape.", tuple(assumes)
-    level = Applicability.UNSAFE if clauses else Applicability.SAFE
-    return Rewrite(edits, why, level, clauses, imports=("torch",))
+    why = "It leaves out NaN at a fixed shape."
+    return Rewrite(edits, why, assumes=tuple(assumes), imports=("torch",))
 
 
 def _is_not_nan(flow: Flow, mask: cst.BaseExpression) -> bool:

@@ -8,7 +8,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import Definitions, NotApplicable, names_mutated, walk
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
+from fullgraph.rewrites.rule import Refusal, Rewrite
 from fullgraph.rewrites.source import (
     Document,
     Replacement,
@@ -108,8 +108,7 @@ def _rewrite_with_fill(
     return Rewrite(
         replacements,
         why,
-        Applicability.UNSAFE if assumes else Applicability.SAFE,
-        tuple(assumes),
+        assumes=tuple(assumes),
         imports=("torch",),
         has_shortcut=guarded is not None,
     )

@@ -11,7 +11,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import Site, find_definitions, has_raise, walk
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
+from fullgraph.rewrites.rule import Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.eager_only import (
     choose_when_compiling,
@@ -179,8 +179,7 @@ def outline_statement(
     return Rewrite(
         _insert_definitions(document, moved, new, [] if known else define(name)),
         why,
-        Applicability.UNSAFE if assumes else Applicability.SAFE,
-        tuple(assumes),
+        assumes=tuple(assumes),
         imports=("torch",),
         tests=tuple(_conditions_of(statement)),
         exempts=frozenset({"grad_fn"} if any("grad_fn=" in clause for clause in assumes) else ()),
