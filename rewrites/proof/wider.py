@@ -59,10 +59,35 @@ def wider_calls(program: Program) -> Iterator[WiderCalls]:
     for calls in empty_calls(first):
         yield WiderCalls(calls, NOT_EMPTY)
         yield WiderCalls(transform_calls(calls, torch.zeros_like), NOT_EMPTY)
+    yield from _with_one_row(first)
+    if any(one.is_floating_point() for one in tensors_of(first)):
+        yield WiderCalls(_map_tensors(first, _negative_zeros), "no input is all -0.0")
     yield from _with_other_layouts(first)
     yield from _with_other_ranks(first)
     yield from _with_aliases(first)
     yield from _with_other_arguments(program, first[0])
+
+
+def _with_one_row(calls: Calls) -> Iterator[WiderCalls]:
+    """Yield calls with a batch of one row, and with a last dimension of size one, to broadcast."""
+    tensors = [one for one in tensors_of(calls) if one.dim() and one.numel()]
+    for dim in (0, -1):
+        if tensors and (size := tensors[0].shape[dim]) > 1:
+            change = partial(_narrow, dim, size)
+            yield WiderCalls(_map_tensors(calls, change), SAME_SIZES, may_accept=True)
+
+
+def _narrow(dim: int, size: int, leaf: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with size one in a dimension, if it has `size` there."""
+    if not leaf.dim() or leaf.shape[dim] != size:
+        return leaf
+    return leaf.detach().narrow(dim, 0, 1).clone().requires_grad_(leaf.requires_grad)
+
+
+def _negative_zeros(leaf: torch.Tensor) -> torch.Tensor:
+    if not leaf.is_floating_point():
+        return leaf
+    return (-torch.zeros_like(leaf)).requires_grad_(leaf.requires_grad)
 
 
 def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
@@ -210,10 +235,9 @@ def _with_other_arguments(program: Program, call: CallArguments) -> Iterator[Wid
     for parameter, value, others in found:
         for new, assumes in others:
             bound.arguments[parameter.name] = new
-            call = CallArguments(bound.args, dict(bound.kwargs))
-            yield WiderCalls(
-                (call,), assumes, may_accept=value is None or isinstance(value, torch.Tensor)
-            )
+            twice = (CallArguments(bound.args, dict(bound.kwargs)),) * 2
+            is_none = value is None or new is None
+            yield WiderCalls(twice, assumes, may_accept=is_none)
         bound.arguments[parameter.name] = value
 
 
@@ -281,7 +305,7 @@ def _other_values(
         yield value + 0.5, f"`{name}` is an int in each call"
     if is_free:
         yield torch.tensor(value), f"`{name}` is a Python number in each call"
-        yield (value, value + 1), f"`{name}` is a Python number in each call"
+        yield (1, value), f"`{name}` is a Python number in each call"
 
 
 def _change_one(calls: Calls, tensor: torch.Tensor, change: Change) -> Calls:

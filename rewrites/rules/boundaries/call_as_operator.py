@@ -51,13 +51,14 @@ operator, and it must read nothing but its arguments. `.detach()` is written whe
 gradient as well. Where an argument may be None, compiled code calls the operator only for other
 values.
 
-Refuses: helpers that look at the frames around them, that change what they are given, that need
-more of `self` than tensors and numbers, through which a gradient flows, that return anything but
-tensors and ints, that neither take nor return a tensor (Inductor runs no such operator), that the
-operator cannot call by their name (it is bound again, or that of a parameter), that import `torch`
-for themselves, or that have decorators other than `staticmethod`, `torch.no_grad` and
-`torch.inference_mode`; code of a method that reads `super()` or names with two underscores;
-statements that change variables, or from which control goes on elsewhere.
+Refuses: helpers that look at the frames around them, that raise what a caller's `try` handles, that
+change what they are given, that need more of `self` than tensors and numbers, through which a
+gradient flows, that return anything but tensors and ints, that neither take nor return a tensor
+(Inductor runs no such operator), that the operator cannot call by their name (it is bound again, or
+that of a parameter), that import `torch` for themselves, or that have decorators other than
+`staticmethod`, `torch.no_grad` and `torch.inference_mode`; code of a method that reads `super()` or
+names with two underscores; statements that change variables, or from which control goes on
+elsewhere.
 """
 
 from __future__ import annotations

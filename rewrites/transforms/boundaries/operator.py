@@ -14,6 +14,7 @@ from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
     difference_in_operator,
+    has_raise,
     names_bound,
     torch_name,
     walk,
@@ -38,6 +39,7 @@ from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.outline import (
     find_class_scope,
     insert_after,
+    is_exception_caught,
     operator_path,
     set_apart,
 )
@@ -99,6 +101,8 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
         raise NotApplicable(f"the body of `{name}` stands on its first line")
     if helper.params.star_kwarg or isinstance(helper.params.star_arg, cst.Param):
         raise NotApplicable(f"`{name}` takes any number of arguments")
+    if any(has_raise(document, one) and is_exception_caught(document, one) for one in block.body):
+        raise NotApplicable("what it raises is handled by a `try` that would be compiled with it")
     given = frozenset(one.value for one in parameter_names(helper))
     returned = [
         one.value

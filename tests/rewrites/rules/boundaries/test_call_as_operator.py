@@ -20,6 +20,20 @@ CALLS = block("""
     def f(x):
         return x * 2 + best(x).sum()
 """)
+RAISING = block("""
+    def best(x):
+        order = [row.index(max(row)) for row in x.tolist()]
+        if len(set(order)) == 1:
+            raise ValueError("the same one in each row")
+        return torch.tensor(order)
+
+
+    def f(x):
+        try:
+            return x * 2 + best(x).sum()
+        except ValueError:
+            return x
+""")
 
 
 def module(body, call="self.best(x).sum()"):
@@ -51,6 +65,11 @@ def test_left_alone(body, reason):
     call = "len(self.best(x))" if "'a'" in body else "self.best(x).sum()"
     needs = X.clone().requires_grad_() if "gradient" in reason else X
     assert reason in refusals(module(body, call), needs)
+
+
+def test_an_exception_that_the_caller_handles():
+    source = f"{HEAD}{RAISING}"
+    assert "handled by a `try`" in refusals(source)
 
 
 @pytest.mark.parametrize(
