@@ -14,7 +14,8 @@ After:
     limit = torch.as_tensor(np.percentile(x.numpy(), 95)).detach()
     return (x * scale).clamp(max=limit)
 
-Unsafe for the reasons of FG201: where the number is kept, returned, or divided by.
+Unsafe for means and the like of arguments, which may be whole numbers: NumPy's mean of these is a
+float64, and torch has none. Also for the reasons of FG201: where the number is kept, returned, or divided by.
 
 Refuses: what FG201 refuses: numbers that become sizes, text, keys or the test of a branch; and
 arrays of which no dtype was seen.
@@ -22,6 +23,7 @@ arrays of which no dtype was seen.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import libcst as cst
@@ -29,7 +31,7 @@ import libcst.matchers as m
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site, walk
+from fullgraph.rewrites.analysis import NotApplicable, Site, only_value, parameter_of, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
@@ -38,6 +40,8 @@ from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 _SAME = ("mean", "sum", "prod", "max", "min", "amax", "amin")
 """Reductions of a whole array that are also methods of tensors."""
+_KINDS_KEPT = frozenset(_SAME) - {"mean"}
+"""Those of whole numbers that are whole numbers."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -72,6 +76,9 @@ def _keep_number(
     if kind is None or not isinstance(dtype, torch.dtype):
         return Refusal("the dtype of the array is not known")
     uses = Uses(site)
+    if dtype.is_floating_point:
+        for name in _arguments_in(site, array):
+            uses.assume(f"`{name}` is of a floating dtype in each call")
     number = Number(kind, dtype)
     try:
         new = _tensor_expression(site, array) or _from_array(uses, array)
@@ -92,6 +99,20 @@ def _keep_number(
         imports=tuple(dict.fromkeys(uses.imports)),
         numbers=uses.numbers,
     )
+
+
+def _arguments_in(site: Site, array: cst.BaseExpression) -> Iterator[str]:
+    """Yield the arguments from whose whole numbers NumPy would compute a fraction, once each."""
+    document = site.document
+    match made := only_value(document, array) or array:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))) if name not in _KINDS_KEPT:
+            pass
+        case _:
+            return
+    names = [one for one in walk(made) if isinstance(one, cst.Name)]
+    values = [only_value(document, one) or one for one in names]
+    given = [parameter_of(document, one) for one in values]
+    yield from dict.fromkeys(one.name.value for one in given if one is not None)
 
 
 def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
