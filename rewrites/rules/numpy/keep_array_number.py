@@ -15,7 +15,8 @@ After:
     return (x * scale).clamp(max=limit)
 
 Unsafe for means and the like of arguments, which may be whole numbers: NumPy's mean of these is a
-float64, and torch has none. Also for the reasons of FG201: where the number is kept, returned, or divided by.
+float64, and torch has none. Also for the reasons of FG201: where the number is kept, returned, or
+divided by.
 
 Refuses: what FG201 refuses: numbers that become sizes, text, keys or the test of a branch; and
 arrays of which no dtype was seen.
