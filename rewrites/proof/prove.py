@@ -205,10 +205,11 @@ def _check_wider(
     new = run_eager(versions[1], cases).value
     if old is None or new is None:
         return Check(title, True, assumes=(LIKE_GIVEN,))
-    refused = [case for case in cases if old.behaviours[case].crashed]
+    before = old.behaviours
+    cases = [c for c in cases if not (tried[c.number].may_accept and before[c].raised is not None)]
+    refused = [case for case in cases if before[case].crashed]
     accepted = [case for case in cases if case not in refused]
-    must_refuse = [case for case in refused if not tried[case.number].may_accept]
-    is_lax = any(new.behaviours[case].raised is None for case in must_refuse)
+    is_lax = any(new.behaviours[case].raised is None for case in refused)
 
     def clauses_of(checks: Iterable[Check]) -> set[str]:
         return {clause for check in checks for clause in check.assumes} - {OTHER_MESSAGE}

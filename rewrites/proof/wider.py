@@ -46,7 +46,7 @@ class WiderCalls:
     assumes: str
     """The clause that rules them out: "`n` is never 0"."""
     may_accept: bool = False
-    """Whether an edit may accept them where the original refuses them with an error."""
+    """Whether an edit may do anything with them where the original raises an exception."""
 
 
 def wider_calls(program: Program) -> Iterator[WiderCalls]:

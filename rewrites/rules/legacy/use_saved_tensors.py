@@ -8,7 +8,7 @@ After:
 
     x, = ctx.saved_tensors
 
-Both are the same tuple. Unsafe, since the DeprecationWarning goes as well.
+Both are the same tuple. The DeprecationWarning goes.
 
 Refuses: nothing; an attribute of that name on something else than the first argument of a
 `backward` is not this rule's business.
@@ -21,7 +21,7 @@ import libcst.matchers as m
 
 from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -36,8 +36,6 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(
         {one: cst.Attribute(cst.Name(context), cst.Name("saved_tensors")) for one in found},
         "`saved_tensors` is the same tuple.",
-        Applicability.UNSAFE,
-        ("nobody waits for the DeprecationWarning of `saved_variables`",),
     )
 
 

@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
 HEAD = "import torch\n\n\n"
@@ -55,5 +54,8 @@ def test_fixed(before, after):
     outcome = rewritten(source, X.clone().requires_grad_())
     assert outcome.source == f"{HEAD}def f(x):\n    {after}\n"
     assert outcome.rules == ["FG411"]
-    assert outcome.applicability == [Applicability.SAFE]
+    assert outcome.assumes == [
+        "`x` is a tensor of one dimension in each call",
+        "no gradient of `x` is computed in half precision",
+    ]
     outcome.check((torch.rand(7, requires_grad=True),), (torch.rand(1),), (torch.rand(0),))
