@@ -153,6 +153,15 @@ def test_what_cannot_be_edited_is_refused_with_a_reason(load, piece, text, why):
     assert module.f(1) == 2
 
 
+@pytest.mark.parametrize("text", ["f(x=1, x=2)", "return (", "yield from = 3"])
+def test_a_text_that_is_no_python_is_refused(load, text):
+    module = load("def f(x):\n    return x\n")
+    with override_sources({module.__file__: f"def f(x):\n    {text}\n"}) as override:
+        assert module.f(1) == 1
+        assert "is not valid Python" in override.refused[0] and not override.functions
+    assert module.f(2) == 2
+
+
 def test_a_refused_edit_does_not_stop_the_others(load):
     module = load(
         block("""

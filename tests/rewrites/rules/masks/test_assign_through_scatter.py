@@ -116,6 +116,14 @@ def test_fixed():
         outcome.check((-X,), (X * 0,))
 
 
+@pytest.mark.parametrize("constant", ["-1e9", "float('-inf')", "1e4"])
+def test_a_constant_that_half_precision_cannot_hold(constant):
+    source = _source(f"i = x.argsort()\nm = x[i] > 0\nx[i[m]] = {constant}")
+    _, (edit,), _ = offered(source, "i[m]", "boolean mask", X, rule="FG412")
+    clause = "`x` is of float32 or float64 in each call"
+    assert edit.assumes == ((clause,) if constant == "-1e9" else ())
+
+
 def test_rows_of_a_batch():
     body = block("""
         v, i = x.sort(dim=-1)

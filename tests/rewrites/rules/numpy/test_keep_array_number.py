@@ -53,8 +53,10 @@ def test_left_alone(body, expression):
 def test_fixed(before, after):
     outcome = rewritten(f"{HEAD}def f(x):\n    {before}\n", X.clone().requires_grad_())
     assert outcome.source == f"{HEAD}def f(x):\n    {after}\n", outcome.refusals
-    kept = "max().item()" in before
-    assert outcome.assumes == [] if kept else ["`x` is of a floating dtype in each call"]
+    keeps_kind = "max().item()" in before
+    expected = [] if keeps_kind else ["`x` is of a floating dtype in each call"]
+    assert outcome.assumes == expected
+    assert outcome.applicability == [Applicability.SAFE if keeps_kind else Applicability.UNSAFE]
     outcome.check()
 
 
