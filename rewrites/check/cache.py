@@ -144,11 +144,11 @@ def own_digest() -> str:
 
 
 def _is_current(record: Record, file: Path, project: Project) -> bool:
-    if record.name != project.name_of(file):
+    if record.name != project.files.name_of(file):
         return False
-    if record.digest != project.digests.of(file.absolute()):
+    if record.digest != project.files.digests.of(file.absolute()):
         return False
-    return all(project.digest(name) == digest for name, digest in record.uses.items())
+    return all(project.files.digest(name) == digest for name, digest in record.uses.items())
 
 
 def _place_of(data: Sequence[Any]) -> Place:

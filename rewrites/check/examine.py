@@ -63,15 +63,15 @@ class Examiner:
 
     def _examine(self, file: Path) -> Record:
         project = self._project
-        name = project.name_of(file)
+        name = project.files.name_of(file)
         try:
             module = project.checked(file)
         except CannotRead as error:
-            return Record(name, project.digests.of(file.absolute()), {}, (), str(error))
+            return Record(name, project.files.digests.of(file.absolute()), {}, (), str(error))
         self._run(self._interpreter, module)
         places = places_of(self._interpreter.noted, self._table)
-        uses = {used: project.digest(used) for used in sorted(used_names(module, project))}
-        return Record(name, project.digests.of(file.absolute()), uses, places)
+        uses = {used: project.files.digest(used) for used in sorted(used_names(module, project))}
+        return Record(name, project.files.digests.of(file.absolute()), uses, places)
 
     def _run(self, interpreter: Interpreter, module: Module) -> None:
         """Interpret the entries of a file."""

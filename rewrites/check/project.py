@@ -11,15 +11,8 @@ from functools import cached_property
 from pathlib import Path
 
 from fullgraph.rewrites.check.methods import Signature, attributes_set_by, self_writes, signature_of
-from fullgraph.rewrites.check.sources import (
-    NEVER_READ,
-    CannotRead,
-    Digests,
-    Source,
-    find_module,
-    package_of,
-    read_source,
-)
+from fullgraph.rewrites.check.module_files import ModuleFiles
+from fullgraph.rewrites.check.sources import CannotRead, Source, read_source
 from fullgraph.rewrites.check.syntax import (
     Scope,
     absolute_module,
@@ -315,50 +308,27 @@ class Project:
 
     def __init__(self, files: Iterable[Path], texts: Iterable[Source] = ()) -> None:
         """`files` are the checked files; `texts` are sources used in place of the files on disk."""
-        self.digests = Digests()
+        self.files = ModuleFiles(files)
         self._texts = {source.path.absolute(): source for source in texts}
-        self._names: dict[Path, str] = {}
-        """Dotted names of the checked files, by absolute path."""
-        self._paths: dict[str, Path | None] = {}
         self._modules: dict[str, Module | None] = {}
         self._by_path: dict[Path, Module] = {}
-        self._roots: dict[Path, set[str]] = {}
-        """Top-level packages of the checked files, by the root folder that imports start from."""
         self._finding: set[str] = set()
-        packages: dict[Path, tuple[Path, str]] = {}
-        for file in files:
-            path = file.absolute()
-            if path.parent not in packages:
-                packages[path.parent] = package_of(path.parent / "__init__.py")
-            root, package = packages[path.parent]
-            stem = "" if path.name == "__init__.py" else path.stem
-            name = f"{package}.{stem}".strip(".")
-            top = name.partition(".")[0]
-            self._names[path] = name
-            if top not in NEVER_READ:  # "torch" is not what "adapters/torch.py" defines
-                self._roots.setdefault(root, set()).add(top)
-                self._paths.setdefault(name, path)
 
     def with_text(self, source: Source) -> Project:
         """Return a project with one checked file, `source`, which shares all other modules."""
         other = Project([source.path], [source])
-        own = other._names[source.path.absolute()]
+        own = other.files.name_of(source.path)
         other._modules = {name: one for name, one in self._modules.items() if name != own}
-        other._paths = self._paths
-        other._roots = self._roots
+        other.files.find_as(self.files)
         return other
-
-    def name_of(self, file: Path) -> str:
-        """Return the dotted name of a checked file."""
-        return self._names[file.absolute()]
 
     def checked(self, file: Path) -> Module:
         """Return a checked file as a module. Raises CannotRead if it cannot be read or parsed."""
         path = file.absolute()
         if path not in self._by_path:
-            self.digests.of(path)
+            self.files.digests.of(path)
             source = self._texts.get(path) or read_source(file)
-            self._by_path[path] = Module(source, self._names[path], self)
+            self._by_path[path] = Module(source, self.files.name_of(path), self)
         return self._by_path[path]
 
     def module(self, name: str, asking: Module | None = None) -> Module | None:
@@ -372,26 +342,15 @@ class Project:
             self._modules[name] = self._read(name)
         return self._modules[name]
 
-    def locate(self, name: str) -> Path | None:
-        """Return the file of a module by its dotted name; None if the project has no such file."""
-        if name not in self._paths:
-            self._paths[name] = find_module(name, self._roots)
-        return self._paths[name]
-
-    def digest(self, name: str) -> str:
-        """Return the digest of a module's file by its dotted name; "" if there is no file."""
-        path = self.locate(name)
-        return self.digests.of(path) if path is not None else ""
-
     def _read(self, name: str) -> Module | None:
-        path = self.locate(name)
-        if path is None or len(self._by_path) > len(self._names) + MODULES_READ:
+        path = self.files.locate(name)
+        if path is None or len(self._by_path) > len(self.files.names) + MODULES_READ:
             return None
         with suppress(CannotRead):
-            if path in self._names:
+            if path in self.files.names:
                 return self.checked(path)
             if path not in self._by_path:
-                self.digests.of(path)
+                self.files.digests.of(path)
                 self._by_path[path] = Module(read_source(path), name, self)
             return self._by_path[path]
         return None
