@@ -117,7 +117,8 @@ def prove(
         with override_program(subject.target, eager_texts):
             checks.append(_check_fake_kernels(subject, left(), names, cases, special))
     if all(check.ok for check in checks):
-        checks.append(_check_wider(subject, (base, eager_texts), run_eager, ran, compare))
+        granted = frozenset({*_clauses_of(checks), OTHER_MESSAGE})
+        checks.append(_check_wider(subject, (base, eager_texts), run_eager, ran, compare, granted))
     few = sorted((one for one in cases if not one.backward), key=lambda one: not one.found)
     few = [cases[0], *(one for one in few if one != cases[0])][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
@@ -133,7 +134,7 @@ def prove(
         versions = (texts, new.value.behaviours), (base, old.value.behaviours)
         checks.append(_check_backward(subject, versions, trained, special, left, exempt))
     ok = all(check.ok for check in checks)
-    assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
+    assumes = _clauses_of(checks)
     if FINITE_ORIGINAL in assumes:  # only those were compared
         cases = [case for case in cases if is_finite(old.value.behaviours[case])]
     branches = [_branches(title, old.value, n, cases) for n, title in enumerate(titles)]
@@ -146,6 +147,11 @@ def prove(
     state = ProofState.FAILED if not ok else ProofState.PROVED if known else ProofState.ONE_SIDE
     tried = len({replace(case, backward=False) for case in cases})
     return Proof(state, tuple(checks), tried, tuple(branches), assumes if ok else ())
+
+
+def _clauses_of(checks: Iterable[Check]) -> tuple[str, ...]:
+    """Return what checks assume, each clause once."""
+    return tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
 
 
 def _branches(
@@ -193,11 +199,13 @@ def _check_wider(
     run_eager: Callable[[Mapping[str, str], Sequence[ProofInput]], JobOutcome[RecordedRun]],
     ran: tuple[Mapping[ProofInput, Behaviour], Mapping[ProofInput, Behaviour]],
     compare: Callable[..., list[Check]],
+    granted: frozenset[str],
 ) -> Check:
     """Return what must be assumed of inputs: those of other kinds on which the edit differs.
 
     `versions` are the texts of the original and those of the new code, and `ran` what both did on
-    inputs of the given kind. What an operator of the original refuses, one of the edit must, too.
+    inputs of the given kind, where they agree under the clauses `granted`. What an operator of the
+    original refuses, one of the edit must, too.
     """
     title, tried = "other kinds of inputs", [replace(c, calls=()) for c in wider_calls(subject)]
     cases = [ProofInput(number, False, wider=True) for number, _ in enumerate(tried)]
@@ -211,15 +219,10 @@ def _check_wider(
     accepted = [case for case in cases if case not in refused]
     is_lax = any(new.behaviours[case].raised is None for case in refused)
 
-    def clauses_of(checks: Iterable[Check]) -> set[str]:
-        return {clause for check in checks for clause in check.assumes} - {OTHER_MESSAGE}
-
-    granted = clauses_of(compare(*ran))
-
     def holds(some: Collection[ProofInput]) -> bool:
         more = ({case: run.behaviours[case] for case in some} for run in (old, new))
         checks = compare(*({**known, **wide} for known, wide in zip(ran, more, strict=True)))
-        return all(check.ok for check in checks) and clauses_of(checks) <= granted
+        return all(check.ok for check in checks) and granted.issuperset(_clauses_of(checks))
 
     differing = [] if holds(accepted) else [case for case in accepted if not holds([case])]
     assumes = [tried[case.number].assumes for case in differing] + [REFUSED] * is_lax

@@ -81,13 +81,11 @@ def _narrow(dim: int, size: int, leaf: torch.Tensor) -> torch.Tensor:
     """Return a tensor with size one in a dimension, if it has `size` there."""
     if not leaf.dim() or leaf.shape[dim] != size:
         return leaf
-    return leaf.detach().narrow(dim, 0, 1).clone().requires_grad_(leaf.requires_grad)
+    return leaf.narrow(dim, 0, 1).clone()
 
 
 def _negative_zeros(leaf: torch.Tensor) -> torch.Tensor:
-    if not leaf.is_floating_point():
-        return leaf
-    return (-torch.zeros_like(leaf)).requires_grad_(leaf.requires_grad)
+    return -torch.zeros_like(leaf) if leaf.is_floating_point() else leaf
 
 
 def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
@@ -129,8 +127,7 @@ def _stack_rotated(leaf: torch.Tensor) -> torch.Tensor:
     Then an index of an element is also one of a row.
     """
     count = len(leaf) if leaf.dim() == 1 and 1 < len(leaf) <= SQUARE else 2
-    rows = [leaf.detach().roll(number, 0) for number in range(count)]
-    return torch.stack(rows).requires_grad_(leaf.requires_grad)
+    return torch.stack([leaf.roll(number, 0) for number in range(count)])
 
 
 def _is_mask(leaf: torch.Tensor) -> bool:
@@ -145,9 +142,8 @@ def _first_element(several: torch.Tensor, count: int, leaf: torch.Tensor) -> tor
     """Return the first element as a 0-d tensor; that of `several` in a row, `count` times."""
     if not leaf.numel():
         return leaf
-    first = leaf.detach().flatten()[:1]
-    first = first.repeat(count) if leaf is several else first[0].clone()
-    return first.requires_grad_(leaf.requires_grad)
+    first = leaf.flatten()[:1]
+    return first.repeat(count) if leaf is several else first[0].clone()
 
 
 _OTHER_DTYPES = (
@@ -158,8 +154,7 @@ _OTHER_DTYPES = (
 
 
 def _convert(old: torch.dtype, new: torch.dtype, leaf: torch.Tensor) -> torch.Tensor:
-    converted = leaf.detach().to(new) if leaf.dtype is old else leaf.detach()
-    return converted.requires_grad_(leaf.requires_grad and converted.is_floating_point())
+    return leaf.to(new) if leaf.dtype is old else leaf
 
 
 def _count_twice(leaf: torch.Tensor) -> torch.Tensor:
@@ -169,23 +164,18 @@ def _count_twice(leaf: torch.Tensor) -> torch.Tensor:
 def _transpose_memory(leaf: torch.Tensor) -> torch.Tensor:
     if leaf.dim() < 2:
         return leaf
-    moved = leaf.detach().transpose(0, -1).clone(memory_format=torch.contiguous_format)
-    return moved.transpose(0, -1).requires_grad_(leaf.requires_grad)
+    moved = leaf.transpose(0, -1).clone(memory_format=torch.contiguous_format)
+    return moved.transpose(0, -1)
 
 
 def _take_every_second(leaf: torch.Tensor) -> torch.Tensor:
     """Return the tensor as every second element in each row of a wider one."""
-    if not leaf.dim():
-        return leaf
-    wide = leaf.detach().repeat_interleave(2, -1)
-    return wide[..., ::2].requires_grad_(leaf.requires_grad)
+    return leaf.repeat_interleave(2, -1)[..., ::2] if leaf.dim() else leaf
 
 
 def _repeat_first(leaf: torch.Tensor) -> torch.Tensor:
     """Return a tensor of the same shape that is its first row, expanded."""
-    if not leaf.dim() or not leaf.numel():
-        return leaf
-    return leaf.detach()[:1].expand_as(leaf).requires_grad_(leaf.requires_grad)
+    return leaf[:1].expand_as(leaf) if leaf.dim() and leaf.numel() else leaf
 
 
 def _with_aliases(calls: Calls) -> Iterator[WiderCalls]:
@@ -200,7 +190,7 @@ def _with_aliases(calls: Calls) -> Iterator[WiderCalls]:
             shared = one.detach().clone()
             second = shared.view_as(shared) if is_view else shared
             new = {id(one): shared, id(other): second}
-            mapped = _map_tensors(calls, lambda leaf: new.get(id(leaf), leaf))  # noqa: B023
+            mapped = map_leaves(calls, lambda leaf: new.get(id(leaf), leaf))  # noqa: B023
             yield WiderCalls(mapped, "no two arguments share memory")
 
 
@@ -227,7 +217,7 @@ def _with_other_arguments(program: Program, call: CallArguments) -> Iterator[Wid
         found.append((one, value, itertools.chain(kinds, items)))
     tensors = [pair for pair in given if isinstance(pair[1], torch.Tensor)]
     for parameter, value in tensors[:PAIRS]:
-        if parameter.annotation is parameter.empty:
+        if _allows(parameter):
             found.append((parameter, value, [(None, f"`{parameter.name}` is never None")]))
     absent = [one for one, value in given if value is None]
     for parameter in absent[:NUMBERS]:
@@ -241,15 +231,20 @@ def _with_other_arguments(program: Program, call: CallArguments) -> Iterator[Wid
         bound.arguments[parameter.name] = value
 
 
+def _allows(parameter: inspect.Parameter, *names: str) -> bool:
+    """Return whether a parameter has no annotation, or one that holds one of `names`."""
+    told = parameter.annotation
+    return told is parameter.empty or any(name in str(told) for name in names)
+
+
 def _values_for_none(
     parameter: inspect.Parameter, tensors: Sequence[torch.Tensor]
 ) -> Iterator[tuple[object, str]]:
     """Yield a number and a copy of a tensor for an argument that is None, as annotations allow."""
-    told, clause = str(parameter.annotation), f"`{parameter.name}` is None in each call"
-    is_free = parameter.annotation is parameter.empty
-    if is_free or "float" in told:
+    clause = f"`{parameter.name}` is None in each call"
+    if _allows(parameter, "float"):
         yield 0.5, clause
-    if tensors and (is_free or "Tensor" in told):
+    if tensors and _allows(parameter, "Tensor"):
         yield tensors[0].detach().clone(), clause
 
 
@@ -261,7 +256,7 @@ def _other_kinds(
     clause = f"`{parameter.name}` is a plain {kind.__name__} in each call"
     if isinstance(value, dict):
         yield collections.OrderedDict(value), clause
-    elif parameter.annotation is parameter.empty or "Sequence" in str(parameter.annotation):
+    elif _allows(parameter, "Sequence"):
         yield tuple(value) if kind is list else list(value), clause
 
 
@@ -287,12 +282,11 @@ def _other_values(
 
     They are of other types only if the parameter has no annotation that excludes these.
     """
-    name, told = parameter.name, str(parameter.annotation)
-    is_free = parameter.annotation is parameter.empty
+    name = parameter.name
     same = f"`{name}` is {value!r} in each call"
     if isinstance(value, str):
         yield f"{value}_", same
-        if is_free or "None" in told or "Optional" in told:
+        if _allows(parameter, "None", "Optional"):
             yield None, same
         return
     if isinstance(value, bool):
@@ -301,9 +295,9 @@ def _other_values(
     for other in (0, 1, -1, value + 3) if isinstance(value, int) else (0.0, -value, value * 10):
         if other != value:
             yield other, same if other == value + 3 else f"`{name}` is never {other!r}"
-    if isinstance(value, int) and (is_free or "float" in told):
+    if isinstance(value, int) and _allows(parameter, "float"):
         yield value + 0.5, f"`{name}` is an int in each call"
-    if is_free:
+    if _allows(parameter):
         yield torch.tensor(value), f"`{name}` is a Python number in each call"
         yield (1, value), f"`{name}` is a Python number in each call"
 
@@ -314,9 +308,14 @@ def _change_one(calls: Calls, tensor: torch.Tensor, change: Change) -> Calls:
 
 
 def _map_tensors(calls: Calls, change: Change) -> Calls:
+    """Return a copy of `calls` with `change` applied to strided tensors; a leaf becomes a leaf."""
+
     def map_leaf(leaf: object) -> object:
-        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
-            return change(leaf)
-        return leaf
+        if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
+            return leaf
+        if (new := change(leaf)) is leaf:
+            return leaf
+        differentiable = new.is_floating_point() or new.is_complex()
+        return new.detach().requires_grad_(leaf.requires_grad and differentiable)
 
     return map_leaves(calls, map_leaf)
