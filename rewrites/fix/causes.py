@@ -62,12 +62,8 @@ def check_causes(
     if not captured and outside:
         if (after.default.graphs or 0) >= (before.default.graphs or 0):
             return Check(title, False, "it gives as many graphs as before")
-        if Category.DISABLED in outside and not after.default.graphs:
-            return Check(title, False, "it leaves nothing to compile")
-        if Category.DISABLED in outside and _count_breaking(after) >= _count_breaking(before):
-            return Check(title, False, "it moves a break, and runs more code in eager")
-        if Category.DISABLED in outside and 4 * count_ops(after) < count_ops(before):
-            return Check(title, False, "it takes three quarters of the operators out of the graphs")
+        if Category.DISABLED in outside and (loss := _loss_in_eager(before, after)):
+            return Check(title, False, loss)
     if new.total() >= old.total() + bool(outside) and not captured:
         return Check(title, False, f"`{next(iter(new - old))[3]}` breaks instead")
     if not captured and not all(_has_fewer_breaks(before, after, cause) for cause in costly):
@@ -75,6 +71,17 @@ def check_causes(
     if not before.crashes and count_recompiles(after) > count_recompiles(before):
         return Check(title, False, "it recompiles more often")
     return Check(title, True, f"{old.total()} causes before, {new.total()} after")
+
+
+def _loss_in_eager(before: Explanation, after: Explanation) -> str:
+    """Return why a function that runs in eager costs more than it gains; "" if it does not."""
+    if not after.default.graphs:
+        return "it leaves nothing to compile"
+    if _count_breaking(after) >= _count_breaking(before):
+        return "it moves a break, and runs more code in eager"
+    if 4 * count_ops(after) < count_ops(before):
+        return "it takes three quarters of the operators out of the graphs"
+    return ""
 
 
 def _has_fewer_breaks(before: Explanation, after: Explanation, cause: Cause) -> bool:

@@ -86,7 +86,8 @@ def find_length_choice(
     if compared is None or branches is None:
         return None
     tensor, length, is_longer = compared
-    edits = _choose_by_slice(site, node, (tensor, length), branches[:: 1 if is_longer else -1])
+    branches = branches if is_longer else branches[::-1]
+    edits = _choose_by_slice(site, node, (tensor, length), branches)
     return None if edits is None else (edits, _assumed(site, tensor))
 
 

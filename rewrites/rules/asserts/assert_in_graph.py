@@ -56,6 +56,7 @@ from fullgraph.rewrites.source import (
 )
 from fullgraph.rewrites.transforms.eager_only import choose_when_compiling, compiling_condition
 from fullgraph.rewrites.transforms.outline import (
+    EXCEPTION_CAUGHT,
     LiftedCheck,
     TensorCheck,
     find_tensor_check,
@@ -87,7 +88,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     statement = check.statement
     if is_exception_caught(site.document, statement if lifted is None else lifted.outer):
-        return Refusal("what it raises is handled by a `try` that would be compiled with it")
+        return Refusal(EXCEPTION_CAUGHT)
     if lifted is not None:
         made = _rewrite_guard(check, lifted.guard, lifted)
         return replace(made, tests=lifted.tests) if isinstance(made, Rewrite) else made

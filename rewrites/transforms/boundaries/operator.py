@@ -37,6 +37,7 @@ from fullgraph.rewrites.transforms.boundaries.results import OperatorResult, res
 from fullgraph.rewrites.transforms.boundaries.settings import body_of, changes_in_place
 from fullgraph.rewrites.transforms.eager_only import compiling_condition
 from fullgraph.rewrites.transforms.outline import (
+    EXCEPTION_CAUGHT,
     find_class_scope,
     insert_after,
     is_exception_caught,
@@ -102,7 +103,7 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     if helper.params.star_kwarg or isinstance(helper.params.star_arg, cst.Param):
         raise NotApplicable(f"`{name}` takes any number of arguments")
     if any(has_raise(document, one) and is_exception_caught(document, one) for one in block.body):
-        raise NotApplicable("what it raises is handled by a `try` that would be compiled with it")
+        raise NotApplicable(EXCEPTION_CAUGHT)
     given = frozenset(one.value for one in parameter_names(helper))
     returned = [
         one.value

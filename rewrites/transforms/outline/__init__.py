@@ -1,6 +1,7 @@
 """Outlining of statements: a statement becomes the body of a custom operator."""
 
 from fullgraph.rewrites.transforms.outline.differences import (
+    EXCEPTION_CAUGHT,
     find_outlining_refusal,
     is_exception_caught,
     uses_function_transforms,
@@ -17,6 +18,12 @@ from fullgraph.rewrites.transforms.outline.operator import (
     replace_in_chain,
     set_apart,
 )
+from fullgraph.rewrites.transforms.outline.outlined_statement import (
+    condition_needs_values,
+    find_outlined_statement,
+    find_statement_after,
+    tested_operands,
+)
 from fullgraph.rewrites.transforms.outline.output_calls import (
     call_of,
     is_check_statement,
@@ -30,13 +37,7 @@ from fullgraph.rewrites.transforms.outline.parameter_types import (
     parameters_of,
     strip_item,
 )
-from fullgraph.rewrites.transforms.outline.statement import (
-    condition_needs_values,
-    find_outlined_statement,
-    find_statement_after,
-    outline_statement,
-    tested_operands,
-)
+from fullgraph.rewrites.transforms.outline.statement import outline_statement
 from fullgraph.rewrites.transforms.outline.tensor_check import (
     TensorCheck,
     find_tensor_check,
@@ -44,6 +45,7 @@ from fullgraph.rewrites.transforms.outline.tensor_check import (
 )
 
 __all__ = [
+    "EXCEPTION_CAUGHT",
     "KEPT_IN_ORDER",
     "KEPT_ONCE",
     "LiftedCheck",

@@ -180,6 +180,10 @@ def _is_list(parameter: OperatorParameter) -> bool:
     return parameter.form.annotation == "list[torch.Tensor]"
 
 
+EXCEPTION_CAUGHT = "what it raises is handled by a `try` that would be compiled with it"
+"""The reason against moving code of which `is_exception_caught`."""
+
+
 def is_exception_caught(document: Document, statement: cst.CSTNode) -> bool:
     """Whether a `try` of this file may handle an exception that the statement raises."""
     function = document.function(statement)

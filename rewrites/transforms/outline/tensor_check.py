@@ -9,10 +9,10 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, assigned_value, find_definitions, infer, walk
 from fullgraph.rewrites.source import build_expression, dotted_name
-from fullgraph.rewrites.transforms.outline.operator import chain_of
+from fullgraph.rewrites.transforms.outline.operator import Statement, chain_of
+from fullgraph.rewrites.transforms.outline.outlined_statement import find_outlined_statement
 from fullgraph.rewrites.transforms.outline.output_calls import is_check_statement
 from fullgraph.rewrites.transforms.outline.parameter_types import strip_item
-from fullgraph.rewrites.transforms.outline.statement import Statement, find_outlined_statement
 
 _OPPOSITE: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.LessThan: cst.GreaterThanEqual,
