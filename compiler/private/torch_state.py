@@ -128,11 +128,25 @@ def mode_options(mode: str) -> Settings:
 
 
 def compile_in_process() -> None:
-    """Make Inductor compile in this process, without a pool of processes."""
+    """Make Inductor compile in this process, without a pool of processes or a parent's threads."""
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     config = _loaded_config("torch._inductor.config")
     if config is not None:
-        config.compile_threads = 1
+        config.compile_threads = 1  # of this thread: another one may still use the pool
+    _forget_compile_threads()
+
+
+def _forget_compile_threads() -> bool:
+    """Make Inductor start new threads to build kernels; return whether this torch can.
+
+    A forked child does not have the threads of its parent, and what it hands to them never ends.
+    """
+    compiling = sys.modules.get("torch._inductor.async_compile")
+    pool = getattr(getattr(compiling, "AsyncCompile", None), "pool", None)
+    forget = getattr(pool, "cache_clear", None)
+    if forget is not None:
+        forget()
+    return forget is not None
 
 
 def skip_guard_profiling() -> None:
@@ -147,19 +161,11 @@ def skip_guard_profiling() -> None:
 
 @contextlib.contextmanager
 def use_compile_threads(number: int) -> Iterator[None]:
-    """Inside the block, Inductor builds `number` C++ kernels at a time, in new threads.
-
-    A forked child needs this, because it does not have its parent's threads.
-    """
+    """Inside the block, Inductor builds `number` C++ kernels at a time, in new threads."""
     import torch._inductor.config as inductor
-    from torch._inductor.async_compile import AsyncCompile
 
-    clear_pool = getattr(getattr(AsyncCompile, "pool", None), "cache_clear", None)
-    if clear_pool is None:
-        number = 1
-    else:
-        clear_pool()
-    with inductor.patch(compile_threads=number):
+    importlib.import_module("torch._inductor.async_compile")
+    with inductor.patch(compile_threads=number if _forget_compile_threads() else 1):
         yield
 
 

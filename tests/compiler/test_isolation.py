@@ -246,6 +246,29 @@ def test_parallel_ops_run_after_the_parent_ran_some(where):
     assert outcome.status == "ok"
 
 
+def test_a_child_does_not_wait_for_threads_that_build_kernels_in_its_parent():
+    from torch._inductor import config
+    from torch._inductor.async_compile import AsyncCompile
+
+    with config.patch(compile_threads=2):
+        torch.compile(lambda x: x.sin() + 3)(torch.randn(9))
+        assert AsyncCompile.pool().submit(int).result() == 0
+
+    def job(emit):
+        built = []
+
+        def build():  # settings are a thread's own, and the default is to build in threads
+            built.append(torch.compile(lambda x: x.cos() + 3)(torch.zeros(9)))
+
+        thread = threading.Thread(target=build)
+        thread.start()
+        thread.join()
+        return [float(one.sum()) for one in built]
+
+    found = run_isolated(job, seconds=120)
+    assert (found.status, found.value) == ("ok", [36.0])
+
+
 def test_a_child_has_shared_memory_of_its_own(tmp_path):
     tensor = torch.zeros(3).share_memory_()
     file = torch.from_file(str(tmp_path / "t"), shared=True, size=4)
