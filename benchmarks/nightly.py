@@ -32,7 +32,7 @@ BELONGS = (
     (r"(tests/.*)recorded/(\w+)\.json", r"\1test_\2.py"),
     (r"(tests/.+/)conftest\.py", r"\1"),
     (r"benchmarks/golden/\w+\.json", "tests/test_golden.py"),
-    (r"benchmarks/nightly\.py", "tests/test_recorded.py"),
+    (r"benchmarks/nightly\.py|tests/recorded/runs\.py", "tests/test_recorded.py"),
 )
 """Paths, and the beginnings of the names of the tests that a change there touches."""
 CORPORA = (

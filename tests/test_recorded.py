@@ -97,6 +97,14 @@ def test_names_of_a_run_are_not_recorded(module: Path) -> None:
     assert runs.answer("a", "?", lambda: "", {"/tmp/2.py": "{file}"}) == "in /tmp/2.py"
 
 
+def test_addresses_and_temporary_folders_are_no_difference(module: Path) -> None:
+    runs = record(module, a=[94916468930176, "# mp/fullgraph-test-a1/tmpx1/f.py:2"])
+    runs.mode = Recording.CHECK
+    runs.answer("a", "?", lambda: [140221904445440, "# fullgraph-test-b2/tmpy2/f.py:2"])
+    with pytest.raises(AssertionError):
+        runs.answer("a", "?", lambda: [94916468930176, "# fullgraph-test-b2/tmpy2/f.py:3"])
+
+
 def test_what_no_test_asked_for_is_dropped_unless_only_some_ran(module: Path) -> None:
     runs = record(module, a=1, b=2)
     for keep, left in ((True, {"a ?", "b ?"}), (False, {"a ?"})):

@@ -78,6 +78,8 @@ def test_a_model_in_ddp() -> None:
     assert found.refused == "Nothing fails: every rung gives what eager gives."
 
 
+@pytest.mark.real  # what a candidate gives that nobody waits for may be other numbers each time
+@pytest.mark.slow
 @pytest.mark.parametrize("_group", [1, 2], indirect=True)
 def test_the_script_starts_a_group_of_the_same_size(_group: None) -> None:
     def gathered(x: torch.Tensor) -> torch.Tensor:
