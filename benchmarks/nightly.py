@@ -31,7 +31,8 @@ BELONGS = (
     (r"tests/(.*/)?test_\w+\.py", r"\g<0>"),
     (r"(tests/.*)recorded/(\w+)\.json", r"\1test_\2.py"),
     (r"(tests/.+/)conftest\.py", r"\1"),
-    (r"benchmarks/golden/\w+\.json", "tests/test_golden.py"),
+    (r"benchmarks/golden/(rules|examples)\.json", "tests/test_golden.py"),
+    (r"benchmarks/golden/(models|bugs)\.json", "tests/test_recorded.py"),  # no test reads them
     (r"benchmarks/nightly\.py|tests/recorded/runs\.py", "tests/test_recorded.py"),
 )
 """Paths, and the beginnings of the names of the tests that a change there touches."""
