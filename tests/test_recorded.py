@@ -285,6 +285,8 @@ def test_what_passed_counts_on_a_later_commit_that_changes_only_tests(tmp_path: 
     assert not later.exists()
     changed = ["tests/a/conftest.py", "tests/b/recorded/c.json", "benchmarks/golden/models.json"]
     assert take_over(later, earlier, changed)
-    assert (later / "tests" / "passed.txt").read_text() == f"{passed[4]}\n"
+    assert (later / "tests" / "passed.txt").read_text() == f"{passed[3]}\n{passed[4]}\n"
+    assert take_over(later, earlier, ["benchmarks/golden/rules.json"])
+    assert passed[3] not in (later / "tests" / "passed.txt").read_text()
     assert (later / "golden.jsonl").read_text() == "answers"
     assert Progress(later / "parts.json").done == []
