@@ -88,6 +88,8 @@ class Behaviour:
     """Digest of the states of all random streams."""
     crashed: bool = False
     """Whether an operator raised, and not a `raise` or `assert` statement."""
+    left: bool = False
+    """Whether it had changed something before it raised; only of a run that was watched for it."""
 
 
 def record_behaviour(
@@ -97,8 +99,9 @@ def record_behaviour(
     *,
     backward: bool,
     seed: int = 0,
+    watched: bool = False,
 ) -> Behaviour:
-    """Run `calls` of `function` and record the behaviour.
+    """Run `calls` of `function` and record the behaviour, with `Behaviour.left` if `watched`.
 
     `function` is the target of the program, or what torch.compile made of it. With `backward`, each
     call is followed by a backward from the loss of the program or, without a loss, from the sum of
@@ -109,6 +112,7 @@ def record_behaviour(
     records: list[str] = []
     outputs: list[object] = []
     raised, crashed = None, False
+    before = (_encode_state(subject, calls), _hash_random_states()) if watched else None
     memory = _names_by_address(subject, calls)
     streams = (contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed))
     with streams[0], streams[1], _capture_records(records):
@@ -123,15 +127,17 @@ def record_behaviour(
             last = traceback.extract_tb(error.__traceback__)[-1]
             by_statement = (last.line or "").lstrip().startswith(("raise", "assert"))
             crashed = not (by_statement or isinstance(error, SystemExit))
+    state, randomness = _encode_state(subject, calls), _hash_random_states()
     return Behaviour(
         outputs,
         {name: encode(t.grad) for name, t in _named_leaves(subject, calls) if t.grad is not None},
-        _encode_state(subject, calls),
+        state,
         raised,
         _PROGRESS.sub("", printed.getvalue()),
         tuple(records),
-        _hash_random_states(),
+        randomness,
         crashed,
+        watched and raised is not None and (state, randomness) != before,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,6 +31,11 @@ class Check:
     """Assumptions under which the check passes, one clause each."""
     raised: str = ""
     """The exception of a compiled run, with all that it says; "" if there is none."""
+
+
+def clauses_of(checks: Iterable[Check]) -> tuple[str, ...]:
+    """Return what checks assume, each clause once."""
+    return tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
 
 
 @dataclass(frozen=True)

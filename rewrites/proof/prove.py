@@ -25,10 +25,19 @@ from fullgraph.rewrites.proof.comparison import (
 from fullgraph.rewrites.proof.fake_kernels import find_wrong_fake, new_operators
 from fullgraph.rewrites.proof.forced import force_branches
 from fullgraph.rewrites.proof.live_state import override_program
-from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofInput, ProofState, Seen
+from fullgraph.rewrites.proof.proof import (
+    Branches,
+    Check,
+    Proof,
+    ProofInput,
+    ProofState,
+    Seen,
+    clauses_of,
+)
 from fullgraph.rewrites.proof.recorded_runs import CHOSEN, Explorer, run_inputs, run_proof_job
 from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo, Side
-from fullgraph.rewrites.proof.wider import LIKE_GIVEN, REFUSED, wider_calls
+from fullgraph.rewrites.proof.wider import WiderCalls, wider_calls
+from fullgraph.rewrites.proof.wider_checks import SEEN_BEFORE, check_left, check_wider, wider_cases
 
 COMPILED = 3
 """Maximum number of these inputs on which compiled code runs, too."""
@@ -116,9 +125,11 @@ def prove(
     if names and all(check.ok for check in checks):
         with override_program(subject.target, eager_texts):
             checks.append(_check_fake_kernels(subject, left(), names, cases, special))
+    wide: list[WiderCalls] = []
     if all(check.ok for check in checks):
-        granted = frozenset({*_clauses_of(checks), OTHER_MESSAGE})
-        checks.append(_check_wider(subject, (base, eager_texts), run_eager, ran, compare, granted))
+        granted = frozenset({*clauses_of(checks), OTHER_MESSAGE})
+        wide += (replace(one, calls=()) for one in wider_calls(subject))
+        checks.append(check_wider(wide, (base, eager_texts), run_eager, ran, compare, granted))
     few = sorted((one for one in cases if not one.backward), key=lambda one: not one.found)
     few = [cases[0], *(one for one in few if one != cases[0])][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
@@ -129,12 +140,16 @@ def prove(
             with override_program(subject.target, texts):
                 done = memo.run_compiled(texts, some, special, backend, run)
             checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
+    if all(check.ok for check in checks):
+        same = partial(compare_behaviours, numbers=numbers, exempt={*exempt, *SEEN_BEFORE})
+        wider = run_eager(base, wider_cases(wide)).value
+        checks.append(check_left(subject, (base, texts), wider, memo, left, same))
     trained = [case for case in cases if case.backward][:1]
     if backward and trained and _trains(subject) and all(check.ok for check in checks):
         versions = (texts, new.value.behaviours), (base, old.value.behaviours)
         checks.append(_check_backward(subject, versions, trained, special, left, exempt))
     ok = all(check.ok for check in checks)
-    assumes = _clauses_of(checks)
+    assumes = clauses_of(checks)
     if FINITE_ORIGINAL in assumes:  # only those were compared
         cases = [case for case in cases if is_finite(old.value.behaviours[case])]
     branches = [_branches(title, old.value, n, cases) for n, title in enumerate(titles)]
@@ -147,11 +162,6 @@ def prove(
     state = ProofState.FAILED if not ok else ProofState.PROVED if known else ProofState.ONE_SIDE
     tried = len({replace(case, backward=False) for case in cases})
     return Proof(state, tuple(checks), tried, tuple(branches), assumes if ok else ())
-
-
-def _clauses_of(checks: Iterable[Check]) -> tuple[str, ...]:
-    """Return what checks assume, each clause once."""
-    return tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
 
 
 def _branches(
@@ -191,42 +201,6 @@ def _run_eager(
 
     with override_program(subject.target, texts):
         return memo.run_eager(texts, cases, special, run)
-
-
-def _check_wider(
-    subject: Program,
-    versions: tuple[Mapping[str, str], Mapping[str, str]],
-    run_eager: Callable[[Mapping[str, str], Sequence[ProofInput]], JobOutcome[RecordedRun]],
-    ran: tuple[Mapping[ProofInput, Behaviour], Mapping[ProofInput, Behaviour]],
-    compare: Callable[..., list[Check]],
-    granted: frozenset[str],
-) -> Check:
-    """Return what must be assumed of inputs: those of other kinds on which the edit differs.
-
-    `versions` are the texts of the original and those of the new code, and `ran` what both did on
-    inputs of the given kind, where they agree under the clauses `granted`. What an operator of the
-    original refuses, one of the edit must, too.
-    """
-    title, tried = "other kinds of inputs", [replace(c, calls=()) for c in wider_calls(subject)]
-    cases = [ProofInput(number, False, wider=True) for number, _ in enumerate(tried)]
-    old = run_eager(versions[0], cases).value
-    new = run_eager(versions[1], cases).value
-    if old is None or new is None:
-        return Check(title, True, assumes=(LIKE_GIVEN,))
-    before = old.behaviours
-    cases = [c for c in cases if not (tried[c.number].may_accept and before[c].raised is not None)]
-    refused = [case for case in cases if before[case].crashed]
-    accepted = [case for case in cases if case not in refused]
-    is_lax = any(new.behaviours[case].raised is None for case in refused)
-
-    def holds(some: Collection[ProofInput]) -> bool:
-        more = ({case: run.behaviours[case] for case in some} for run in (old, new))
-        checks = compare(*({**known, **wide} for known, wide in zip(ran, more, strict=True)))
-        return all(check.ok for check in checks) and granted.issuperset(_clauses_of(checks))
-
-    differing = [] if holds(accepted) else [case for case in accepted if not holds([case])]
-    assumes = [tried[case.number].assumes for case in differing] + [REFUSED] * is_lax
-    return Check(title, True, assumes=tuple(assumes))
 
 
 def verify_inductor(

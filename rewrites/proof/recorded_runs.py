@@ -227,7 +227,12 @@ def record_case(
     if backend is None:
         with force_eager(), freeze_clocks():
             return record_behaviour(
-                subject, subject.target, calls, backward=case.backward, seed=case.number
+                subject,
+                subject.target,
+                calls,
+                backward=case.backward,
+                seed=case.number,
+                watched=case.wider,
             )
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     compiled = torch.compile(

@@ -69,9 +69,9 @@ def wider_calls(program: Program) -> Iterator[WiderCalls]:
 
 
 def _with_one_row(calls: Calls) -> Iterator[WiderCalls]:
-    """Yield calls with a batch of one row, and with a last dimension of size one, to broadcast."""
+    """Yield calls with size one in the first, second or last dimension, to broadcast."""
     tensors = [one for one in tensors_of(calls) if one.dim() and one.numel()]
-    for dim in (0, -1):
+    for dim in (0, 1, -1) if tensors and tensors[0].dim() > 2 else (0, -1):
         if tensors and (size := tensors[0].shape[dim]) > 1:
             change = partial(_narrow, dim, size)
             yield WiderCalls(_map_tensors(calls, change), SAME_SIZES, may_accept=True)
@@ -79,7 +79,7 @@ def _with_one_row(calls: Calls) -> Iterator[WiderCalls]:
 
 def _narrow(dim: int, size: int, leaf: torch.Tensor) -> torch.Tensor:
     """Return a tensor with size one in a dimension, if it has `size` there."""
-    if not leaf.dim() or leaf.shape[dim] != size:
+    if leaf.dim() <= max(dim, 0) or leaf.shape[dim] != size:
         return leaf
     return leaf.narrow(dim, 0, 1).clone()
 
@@ -270,6 +270,7 @@ def _other_items(
     numbers = [one for one in value if type(one) is int]
     if len(numbers) == len(value):
         yield kind(one + 0.5 for one in numbers), f"`{name}` holds ints in each call"
+        yield kind(-one for one in numbers), f"`{name}` holds no negative number"
         yield kind(map(torch.tensor, value)), f"`{name}` holds Python numbers in each call"
     if isinstance(last := value[-1], torch.Tensor):
         yield kind([*value[:-1], last[None]]), f"the tensors of `{name}` keep their dimensions"
@@ -298,8 +299,8 @@ def _other_values(
     if isinstance(value, int) and _allows(parameter, "float"):
         yield value + 0.5, f"`{name}` is an int in each call"
     if _allows(parameter):
-        yield torch.tensor(value), f"`{name}` is a Python number in each call"
-        yield (1, value), f"`{name}` is a Python number in each call"
+        yield torch.tensor(value), f"`{name}` is a Python number of at most 64 bits in each call"
+        yield (1, value), f"`{name}` is a Python number of at most 64 bits in each call"
 
 
 def _change_one(calls: Calls, tensor: torch.Tensor, change: Change) -> Calls:

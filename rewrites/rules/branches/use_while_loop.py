@@ -20,7 +20,8 @@ Unsafe where it is not known that what is handed on keeps its dtype, shape and s
 
 Refuses: bodies that print or change anything but local names, change tensors in place, or leave the
 loop by `break`, `continue` or `return`; `while … else`; tensors that are changed in place after the
-loop, which are those from before it where it does not run.
+loop, which are those from before it where it does not run; numbers that are multiplied, without a
+bound in the loop's test, for a tensor holds 64 bits of them.
 """
 
 from __future__ import annotations

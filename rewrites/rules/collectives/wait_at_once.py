@@ -13,7 +13,10 @@ After:
     dist.all_reduce(y)
     z = self.net(x)
 
-Assumes nothing: what the call writes may not be read before the wait. Eager code loses the overlap.
+What the call writes may not be read before the wait. Eager code loses the overlap.
+
+Assumes that the collective does not fail, unless its `wait()` follows at once: it would fail at the
+call, before what runs until the wait.
 
 Refuses: handles that are kept, handed on, waited for under a condition, or never waited for.
 """
@@ -29,6 +32,7 @@ from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement
 
 _ASYNC = m.Arg(keyword=m.Name("async_op"), value=m.Name("True"))
+_SUCCEEDS = "the collective succeeds: its error would come at the call, and not at the wait"
 _WAIT = m.Call(func=m.Attribute(attr=m.Name("wait")), args=[])
 
 
@@ -45,7 +49,12 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     edits = _remove_handle(site, call, call.with_changes(args=args))
     if isinstance(edits, str):
         return Refusal(edits)
-    return Rewrite(edits, "The call that waits is traced; the compiler orders the work itself.")
+    at_once = all(isinstance(one, cst.Call) for one in edits)
+    return Rewrite(
+        edits,
+        "The call that waits is traced; the compiler orders the work itself.",
+        assumes=() if at_once else (_SUCCEEDS,),
+    )
 
 
 def _remove_handle(

@@ -10,6 +10,10 @@ After:
 
 Both are the same tuple. The DeprecationWarning goes.
 
+Assumes that what is saved is not overwritten before the backward pass, unless no function in the
+file that applies the operator changes anything in place: there eager code raises, and compiled code
+gives another gradient.
+
 Refuses: nothing; an attribute of that name on something else than the first argument of a
 `backward` is not this rule's business.
 """
@@ -20,8 +24,10 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.categories import Category
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import Site, names_mutated
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+
+_KEPT = "what is saved is not overwritten before the backward pass: compiled, that raises no error"
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -36,7 +42,21 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(
         {one: cst.Attribute(cst.Name(context), cst.Name("saved_tensors")) for one in found},
         "`saved_tensors` is the same tuple.",
+        assumes=(_KEPT,) if _may_be_overwritten(site) else (),
     )
+
+
+def _may_be_overwritten(site: Site) -> bool:
+    """Return whether a function that applies the operator, or one elsewhere, may write in place."""
+    document = site.document
+    operator = next(
+        (one for one in document.ancestors(site.node) if isinstance(one, cst.ClassDef)), None
+    )
+    if operator is None:
+        return True
+    apply = m.Call(m.Attribute(m.Name(operator.name.value), m.Name("apply")))
+    callers = [document.function(call) for call in m.findall(document.module, apply)]
+    return not callers or any(caller is None or names_mutated(caller) for caller in callers)
 
 
 RULE = Rule(

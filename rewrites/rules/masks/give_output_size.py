@@ -15,6 +15,9 @@ Where the repeats are made of a list of numbers, their sum is known to the code:
 
     ids = torch.repeat_interleave(torch.arange(n), torch.tensor(counts), output_size=sum(counts))
 
+Assumes there that no number is negative, unless they are seen to be sizes: torch raises for one,
+and with `output_size=` it writes beyond the memory of the result.
+
 Otherwise it is only shown: what the repeats add up to is known to the person, and a wrong number is
 an error.
 """
@@ -24,10 +27,13 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site, operation_of
+from fullgraph.rewrites.analysis import NotApplicable, Site, find_definitions, operation_of
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression, integer_literal, with_keyword
+from fullgraph.rewrites.transforms.scalars.signs import Sign, sign_of
 from fullgraph.rewrites.transforms.scalars.sizes import SizeNumbers
+
+_NOT_NEGATIVE = "no repeat is negative: torch would no longer refuse it"
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -88,7 +94,18 @@ def _give_sum(site: Site, call: cst.Call) -> Rewrite | None:
     return Rewrite(
         {**numbers.edits, call: with_keyword(call, "output_size", total)},
         "With `output_size=` the shape is known.",
+        assumes=() if _holds_sizes(site, counts) else (_NOT_NEGATIVE,),
     )
+
+
+def _holds_sizes(site: Site, counts: cst.Name) -> bool:
+    """Return whether a list holds no negative number, as the code that makes it shows."""
+    known = find_definitions(site.document, counts)
+    if known is None or counts not in known.reaching:
+        return False  # it is the name of a copy
+    uses = [use for binding in known.reaching[counts] for use in known.uses(binding)]
+    is_read = all(isinstance(site.document.parent(use), cst.Arg) for use in uses)
+    return is_read and sign_of(site, counts) >= Sign.NOT_NEGATIVE
 
 
 def _dimension(call: cst.Call) -> int | None:

@@ -30,6 +30,15 @@ from fullgraph.rewrites.transforms.branches.predicate import predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import last_assigned, separate_functions
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
+_GROWING = (
+    cst.Multiply,
+    cst.MultiplyAssign,
+    cst.Power,
+    cst.PowerAssign,
+    cst.LeftShift,
+    cst.LeftShiftAssign,
+)
+"""Operators by which a number outgrows 64 bits within a few hundred iterations."""
 
 
 @dataclass
@@ -47,6 +56,7 @@ class WhileLoopWriter:
         facts = {name: self._seen_variable(name) for name in carried}
         self._require_unchanged_later([name for name in carried if facts[name].is_tensor])
         counters = [name for name in carried if facts[name].is_number]
+        self._require_bounded(counters)
         condition = self._condition_tensor(counters)
         body = replace_nodes(self.node.body, self._rewrite_counter(counters)).body
         results = [self._next_value(name, facts[name]) for name in carried]
@@ -159,6 +169,22 @@ class WhileLoopWriter:
             )
         return seen
 
+    def _require_bounded(self, counters: list[str]) -> None:
+        """Raise NotApplicable for a counter that may outgrow 64 bits, as no int of Python does.
+
+        It may if it is multiplied, and the loop's test does not compare it.
+        """
+        compared = {
+            side.value
+            for part in _conjuncts(self.node.test)
+            if isinstance(part, cst.Comparison)
+            for side in (part.left, *(one.comparator for one in part.comparisons))
+            if isinstance(side, cst.Name)
+        }
+        for name in {*counters} - compared:
+            if any(_multiplies(one, name) for one in walk(self.node.body)):
+                raise NotApplicable(f"`{name}` may outgrow the 64 bits of a tensor")
+
     def _condition_devices(self) -> set[str]:
         """Return the devices of the tensors in the condition."""
         found = (self.site.observed(node) for node in walk(self.node.test))
@@ -235,6 +261,22 @@ class WhileLoopWriter:
             ] if len(carried) == 1:
                 return value
         return None
+
+
+def _multiplies(node: cst.CSTNode, name: str) -> bool:
+    """Return whether a statement assigns to `name` a multiple or a power of what it was."""
+    if isinstance(node, cst.AugAssign):
+        return isinstance(node.operator, _GROWING) and name in names_bound(node)
+    return (
+        isinstance(node, cst.Assign)
+        and name in names_bound(node)
+        and any(
+            isinstance(part, cst.BinaryOperation)
+            and isinstance(part.operator, _GROWING)
+            and name in names_read(part)
+            for part in walk(node.value)
+        )
+    )
 
 
 def _conjuncts(condition: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -42,7 +42,7 @@ class Sign(IntEnum):
 
 
 def sign_of(site: Site, node: cst.BaseExpression, depth: int = DEPTH) -> Sign:
-    """Return the known sign of a number, or of all elements of a tensor.
+    """Return the known sign of a number, or of all elements of a tensor or list.
 
     `depth` limits how many nested expressions and definitions are followed.
     """
@@ -60,6 +60,11 @@ def sign_of(site: Site, node: cst.BaseExpression, depth: int = DEPTH) -> Sign:
             return _sign_of_operation(site, node, depth - 1)
         case cst.Subscript():
             return sign_of(site, node.value, depth - 1)
+        case cst.ListComp():
+            return sign_of(site, node.elt, depth - 1)
+        case cst.List():
+            elements = (sign_of(site, one.value, depth - 1) for one in node.elements)
+            return min(elements, default=Sign.POSITIVE)
         case cst.Call():
             return _sign_of_call(site, node, depth - 1)
         case cst.Name():

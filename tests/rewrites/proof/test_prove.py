@@ -7,6 +7,7 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import parse_program
 from fullgraph.rewrites.proof import NO_BACKWARD, ProofState, Seen, prove
 from fullgraph.rewrites.proof.wider import NOT_EMPTY, REFUSED
+from fullgraph.rewrites.proof.wider_checks import NOTHING_LEFT
 from tests.text import block
 
 from ..harness import imported
@@ -64,7 +65,7 @@ KINDS = {
     "a number": (
         "def f(x, n=2):\n    return x * n",
         "def f(x, n=2):\n    return x * n if isinstance(n, (int, float)) else x",
-        {"`n` is a Python number in each call", REFUSED},
+        {"`n` is a Python number of at most 64 bits in each call", REFUSED},
     ),
     "a number that a type names": (
         "def f(x, n: int = 2):\n    return x * n",
@@ -155,6 +156,16 @@ KINDS = {
         "def f(x, scales):\n    return x * scales[0], list(scales)",
         {"`scales` is a plain list in each call"},
     ),
+    "negative numbers": (
+        "def f(x, counts):\n    return x * sum(abs(count) for count in counts)",
+        "def f(x, counts):\n    return x * sum(counts)",
+        {"`counts` holds no negative number"},
+    ),
+    "a column of one": (
+        "def f(z):\n    return z * z.shape[1] if z.shape[1] > 1 else z + 1",
+        "def f(z):\n    return z * z.shape[1]",
+        {"the inputs keep their sizes"},
+    ),
     "a text": (
         "def f(x, how='sum'):\n    return {'sum': x * 2, 'mean': x * 3}[how]",
         "def f(x, how='sum'):\n    return x * 2 if how == 'sum' else x * 3",
@@ -174,7 +185,8 @@ def test_what_other_kinds_of_inputs_would_show_is_assumed_away(kind):
     module = imported(f"{HEAD}\n\n{before}\n")
     x = torch.rand(3, 4)
     others = {"y": x.clone(), "t": torch.tensor(2), "options": {"scale": 2.0}, "scales": [2.0]}
-    others |= {"mask": x > 0.5, "row": torch.tensor([3.0, 1.0, 2.0])}
+    others |= {"mask": x > 0.5, "row": torch.tensor([3.0, 1.0, 2.0]), "counts": [1, 2]}
+    x = torch.rand(3, 4, 2) if "(z)" in before else x
     subject = parse_program(module.f, (x, *(others[n] for n in others if f", {n})" in before)))
     found = prove(subject, {module.__file__: f"{HEAD}\n\n{after}\n"}, seconds=30)
     assert found.state is ProofState.PROVED, found
@@ -334,3 +346,23 @@ def test_what_is_exempt_may_differ_under_aotautograd():
     proved = prove(subject, {module.__file__: guarded}, backward=True, exempt={"text"}, seconds=60)
     assert proved.state is ProofState.PROVED, proved
     assert "backward" in [check.name for check in proved.checks]
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_what_a_call_changes_before_it_raises_is_lost_in_a_graph(changes):
+    source = block("""
+        import torch
+
+        calls = [0]
+
+
+        def f(x):
+            CHANGE
+            scale = SCALE
+            return (x * scale).view(2, 2)
+        """).replace("CHANGE", "calls[0] += 1" if changes else "x = x + 1")
+    module = imported(source.replace("SCALE", "x.sum().item()"))
+    edited = source.replace("SCALE", "x.sum().detach()")
+    found = prove(parse_program(module.f, X), {module.__file__: edited}, seconds=60, numbers=True)
+    assert found.state is ProofState.PROVED, found
+    assert (NOTHING_LEFT in found.assumes) == changes

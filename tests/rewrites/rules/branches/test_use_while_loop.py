@@ -58,6 +58,26 @@ def _function(body, head=HEAD):
         ),
         (
             block("""
+                gain = 2
+                while x.norm() > 1:
+                    x = x / gain
+                    gain *= 10
+                return x"""),
+            "`gain` may outgrow",
+        ),
+        (
+            block("""
+                gain = 2
+                n = 0
+                while x.norm() > 1 and n < 9:
+                    x = x / gain
+                    gain = gain**2 - 1
+                    n = n * 2 + 1
+                return x"""),
+            "`gain` may outgrow",
+        ),
+        (
+            block("""
                 while x.norm() > 1:
                     x = x / 2
                     y = x + 1

@@ -59,4 +59,5 @@ def test_fixed(before, after):
 
     outcome = rewritten(source(before), X)
     assert outcome.source == source(after), outcome.refusals
+    assert ("succeeds" in str(outcome.assumes)) == (f"{CALL}.wait()" not in before)
     outcome.check(exact=True)

@@ -29,8 +29,8 @@ def f(x):
 """
 
 
-def _asked(line):
-    text = SOURCE.format(line=line)
+def _asked(line, source=SOURCE):
+    text = source.format(line=line)
     document = parse_document("f.py", text)
     number = text[: text.index(line)].count("\n") + 1
     node = document.statement_at(number)
@@ -69,3 +69,17 @@ def test_fixed(before, after):
         gradients.append(x.grad)
     assert_close(gradients[1], gradients[0])
     assert_close(gradients[2], gradients[0])
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        "def f(x):\n    y = Square.apply(x)\n    x.clamp_(max=1)\n    return y\n",
+        "y = Square.apply(torch.ones(2))\n",
+        "def f(x):\n    return x\n",
+    ],
+)
+def test_what_is_saved_may_be_overwritten(caller):
+    text = SOURCE[: SOURCE.index("def f(x)")] + caller
+    answer = _asked("x, = ctx.saved_variables", text)[1]
+    assert "overwritten" in str(answer.assumes)

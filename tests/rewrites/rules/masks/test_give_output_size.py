@@ -127,8 +127,26 @@ def test_the_sum_of_a_list(before, after):
     parts = [torch.ones(2), torch.ones(0), torch.ones(3)]
     outcome = rewritten(LENGTHS.replace("BODY", before), X, parts)
     assert outcome.source == LENGTHS.replace("BODY", after), outcome.refusals
-    assert outcome.applicability == [Applicability.SAFE]
+    assert ("no repeat is negative" in str(outcome.assumes)) == ("_list" in after)
     outcome.check((X * 2, parts[::-1]), exact=True)
+
+
+@pytest.mark.parametrize(
+    ("counts", "safe"),
+    [
+        ("[len(part) for part in parts]", True),
+        ("[part.shape[0] * 2 for part in parts]", True),
+        ("[len(part) - 1 for part in parts]", False),
+        ("[1, len(parts), *[2]]", True),
+        ("[1, len(parts), 0]", True),
+    ],
+)
+def test_a_negative_repeat_is_ruled_out(counts, safe):
+    body = f"counts = {counts}\n    return x.repeat_interleave(torch.tensor(counts), dim=0)"
+    source = f"{HEAD}def f(x, parts):\n    {body}\n"
+    parts = [torch.ones(2), torch.ones(1), torch.ones(3)]
+    outcome = rewritten(source, X, parts)
+    assert outcome.applicability == [Applicability.SAFE if safe else Applicability.UNSAFE]
 
 
 @pytest.mark.parametrize("rows", [1, 3])
