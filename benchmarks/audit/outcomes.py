@@ -105,7 +105,8 @@ def _compare(expected: Any, actual: Any) -> None:
         assert kinds[0] == kinds[1], f"{kinds[1]} instead of {kinds[0]}"
         kept = expected.requires_grad, actual.requires_grad
         assert kept[0] == kept[1], f"requires_grad {kept[1]} instead of {kept[0]}"
-        assert_close(actual, expected, equal_nan=True)
+        plain = (one.as_subclass(torch.Tensor) for one in (actual, expected))
+        assert_close(*plain, equal_nan=True)
     elif isinstance(expected, dict) and isinstance(actual, dict):
         assert expected.keys() == actual.keys(), f"{[*actual]} instead of {[*expected]}"
         for name in expected:
