@@ -32,8 +32,7 @@ BELONGS = (
     (r"(tests/.*)recorded/(\w+)\.json", r"\1test_\2.py"),
     (r"(tests/.+/)conftest\.py", r"\1"),
     (r"benchmarks/golden/(rules|examples)\.json", "tests/test_golden.py"),
-    (r"benchmarks/golden/(models|bugs)\.json", "tests/test_recorded.py"),  # no test reads them
-    (r"benchmarks/nightly\.py|tests/recorded/runs\.py", "tests/test_recorded.py"),
+    (r"benchmarks/(nightly\.py|golden/(models|bugs)\.json)", "tests/test_recorded.py"),
 )
 """Paths, and the beginnings of the names of the tests that a change there touches."""
 CORPORA = (

@@ -36,7 +36,7 @@ from fullgraph.rewrites.proof.proof import (
 )
 from fullgraph.rewrites.proof.recorded_runs import CHOSEN, Explorer, run_inputs, run_proof_job
 from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo, Side
-from fullgraph.rewrites.proof.wider import WiderCalls, wider_calls
+from fullgraph.rewrites.proof.wider import wider_calls
 from fullgraph.rewrites.proof.wider_checks import SEEN_BEFORE, check_left, check_wider, wider_cases
 
 COMPILED = 3
@@ -125,11 +125,12 @@ def prove(
     if names and all(check.ok for check in checks):
         with override_program(subject.target, eager_texts):
             checks.append(_check_fake_kernels(subject, left(), names, cases, special))
-    wide: list[WiderCalls] = []
+    wide: list[RecordedRun | None] = []
     if all(check.ok for check in checks):
         granted = frozenset({*clauses_of(checks), OTHER_MESSAGE})
-        wide += (replace(one, calls=()) for one in wider_calls(subject))
-        checks.append(check_wider(wide, (base, eager_texts), run_eager, ran, compare, granted))
+        others = [replace(one, calls=()) for one in wider_calls(subject)]
+        wide += (run_eager(version, wider_cases(others)).value for version in (base, eager_texts))
+        checks.append(check_wider(others, wide, ran, compare, granted))
     few = sorted((one for one in cases if not one.backward), key=lambda one: not one.found)
     few = [cases[0], *(one for one in few if one != cases[0])][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
@@ -142,8 +143,7 @@ def prove(
             checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
     if all(check.ok for check in checks):
         same = partial(compare_behaviours, numbers=numbers, exempt={*exempt, *SEEN_BEFORE})
-        wider = run_eager(base, wider_cases(wide)).value
-        checks.append(check_left(subject, (base, texts), wider, memo, left, same))
+        checks.append(check_left(subject, (base, texts), wide[0], memo, left, same))
     trained = [case for case in cases if case.backward][:1]
     if backward and trained and _trains(subject) and all(check.ok for check in checks):
         versions = (texts, new.value.behaviours), (base, old.value.behaviours)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from fullgraph.compiler.isolation import JobOutcome
 from fullgraph.compiler.program import Program
 from fullgraph.rewrites.proof.behaviour import Behaviour
 from fullgraph.rewrites.proof.comparison import FINITE_ORIGINAL
@@ -31,21 +30,19 @@ def wider_cases(calls: Sequence[WiderCalls]) -> list[ProofInput]:
 
 def check_wider(
     tried: Sequence[WiderCalls],
-    versions: tuple[Mapping[str, str], Mapping[str, str]],
-    run_eager: Callable[[Mapping[str, str], Sequence[ProofInput]], JobOutcome[RecordedRun]],
+    runs: Sequence[RecordedRun | None],
     ran: tuple[Mapping[ProofInput, Behaviour], Mapping[ProofInput, Behaviour]],
     compare: Callable[..., list[Check]],
     granted: frozenset[str],
 ) -> Check:
     """Return what must be assumed of inputs: those of the kinds `tried` on which the edit differs.
 
-    `versions` are the texts of the original and those of the new code, and `ran` what both did on
-    inputs of the given kind, where they agree under the clauses `granted`. What an operator of the
+    `runs` are those of the original and of the new code on them, and `ran` what both did on inputs
+    of the given kind, where they agree under the clauses `granted`. What an operator of the
     original refuses, one of the edit must, too.
     """
     title, cases = "other kinds of inputs", wider_cases(tried)
-    old = run_eager(versions[0], cases).value
-    new = run_eager(versions[1], cases).value
+    old, new = runs
     if old is None or new is None:
         return Check(title, True, assumes=(LIKE_GIVEN,))
     before = old.behaviours

@@ -94,18 +94,17 @@ def _give_sum(site: Site, call: cst.Call) -> Rewrite | None:
     return Rewrite(
         {**numbers.edits, call: with_keyword(call, "output_size", total)},
         "With `output_size=` the shape is known.",
-        assumes=() if _holds_sizes(site, counts) else (_NOT_NEGATIVE,),
+        assumes=() if _holds_sizes(numbers, counts) else (_NOT_NEGATIVE,),
     )
 
 
-def _holds_sizes(site: Site, counts: cst.Name) -> bool:
+def _holds_sizes(numbers: SizeNumbers, counts: cst.Name) -> bool:
     """Return whether a list holds no negative number, as the code that makes it shows."""
-    known = find_definitions(site.document, counts)
+    known = find_definitions(numbers.site.document, counts)
     if known is None or counts not in known.reaching:
         return False  # it is the name of a copy
-    uses = [use for binding in known.reaching[counts] for use in known.uses(binding)]
-    is_read = all(isinstance(site.document.parent(use), cst.Arg) for use in uses)
-    return is_read and sign_of(site, counts) >= Sign.NOT_NEGATIVE
+    is_only_read = numbers.is_only_read(known, counts)
+    return is_only_read and sign_of(numbers.site, counts) >= Sign.NOT_NEGATIVE
 
 
 def _dimension(call: cst.Call) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -30,14 +31,7 @@ from fullgraph.rewrites.transforms.branches.predicate import predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import last_assigned, separate_functions
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
-_GROWING = (
-    cst.Multiply,
-    cst.MultiplyAssign,
-    cst.Power,
-    cst.PowerAssign,
-    cst.LeftShift,
-    cst.LeftShiftAssign,
-)
+_GROWING = cst.Multiply | cst.Power | cst.LeftShift
 """Operators by which a number outgrows 64 bits within a few hundred iterations."""
 
 
@@ -56,9 +50,9 @@ class WhileLoopWriter:
         facts = {name: self._seen_variable(name) for name in carried}
         self._require_unchanged_later([name for name in carried if facts[name].is_tensor])
         counters = [name for name in carried if facts[name].is_number]
-        self._require_bounded(counters)
         condition = self._condition_tensor(counters)
         body = replace_nodes(self.node.body, self._rewrite_counter(counters)).body
+        self._require_bounded(counters, body)
         results = [self._next_value(name, facts[name]) for name in carried]
         names, given = (
             ", ".join(carried),
@@ -169,10 +163,10 @@ class WhileLoopWriter:
             )
         return seen
 
-    def _require_bounded(self, counters: list[str]) -> None:
+    def _require_bounded(self, counters: list[str], body: Sequence[cst.CSTNode]) -> None:
         """Raise NotApplicable for a counter that may outgrow 64 bits, as no int of Python does.
 
-        It may if it is multiplied, and the loop's test does not compare it.
+        It may if `body` multiplies it, and the loop's test does not compare it.
         """
         compared = {
             side.value
@@ -181,8 +175,8 @@ class WhileLoopWriter:
             for side in (part.left, *(one.comparator for one in part.comparisons))
             if isinstance(side, cst.Name)
         }
-        for name in {*counters} - compared:
-            if any(_multiplies(one, name) for one in walk(self.node.body)):
+        for name in [one for one in counters if one not in compared]:
+            if any(_multiplies(one, name) for line in body for one in walk(line)):
                 raise NotApplicable(f"`{name}` may outgrow the 64 bits of a tensor")
 
     def _condition_devices(self) -> set[str]:
@@ -265,8 +259,6 @@ class WhileLoopWriter:
 
 def _multiplies(node: cst.CSTNode, name: str) -> bool:
     """Return whether a statement assigns to `name` a multiple or a power of what it was."""
-    if isinstance(node, cst.AugAssign):
-        return isinstance(node.operator, _GROWING) and name in names_bound(node)
     return (
         isinstance(node, cst.Assign)
         and name in names_bound(node)

@@ -216,7 +216,7 @@ class SizeNumbers:
         if binding.value in _changed_names(known.function.body):
             raise NotApplicable(f"`{binding.value}` changes after it is made")
         statement = document.statement(line)
-        if isinstance(sizes, cst.Name) and self._is_only_read(known, sizes):
+        if isinstance(sizes, cst.Name) and self.is_only_read(known, sizes):
             there = known.before.get(document.statement(use), {}).get(sizes.value)
             if there is not None and there == known.reaching.get(sizes):
                 return sizes
@@ -234,7 +234,7 @@ class SizeNumbers:
             self.edits[statement] = cst.FlattenSentinel([head, tail])
         return name
 
-    def _is_only_read(self, known: Definitions, sizes: cst.Name) -> bool:
+    def is_only_read(self, known: Definitions, sizes: cst.Name) -> bool:
         """Return whether nothing that has a list can change it."""
         uses = [use for one in known.reaching.get(sizes, ()) for use in known.uses(one)]
         return all(map(self._only_reads, uses))

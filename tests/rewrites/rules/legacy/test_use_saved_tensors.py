@@ -8,6 +8,7 @@ from fullgraph.rewrites.rule import Applicability, Rewrite
 from fullgraph.rewrites.rules.legacy.use_saved_tensors import RULE, rewrite
 from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import imported
+from tests.text import block
 
 SOURCE = """import torch
 
@@ -74,9 +75,14 @@ def test_fixed(before, after):
 @pytest.mark.parametrize(
     "caller",
     [
-        "def f(x):\n    y = Square.apply(x)\n    x.clamp_(max=1)\n    return y\n",
-        "y = Square.apply(torch.ones(2))\n",
-        "def f(x):\n    return x\n",
+        block("""
+            def f(x):
+                y = Square.apply(x)
+                x.clamp_(max=1)
+                return y
+        """),
+        "y = Square.apply(torch.ones(2))",
+        "def f(x): return x",
     ],
 )
 def test_what_is_saved_may_be_overwritten(caller):
