@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from fullgraph.compiler.events import Recording
+from fullgraph.compiler.events import Position, Recording
 from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.observe import Observations
 from fullgraph.compiler.program import Program
+from fullgraph.compiler.sources import read_source
 from fullgraph.diagnose.causes import HiddenBreak, ModeName, expression_at
 from fullgraph.diagnose.explanation_data import Note
 from fullgraph.diagnose.taxonomy import quote
+from fullgraph.diagnose.taxonomy.flow import raises
 from fullgraph.diagnose.trace import Trace, describe_end, isolate, trace_here
 from fullgraph.diagnose.unmask import (
     UnmaskRequest,
@@ -66,7 +69,7 @@ def search_hidden(
             search = HiddenSearch(
                 (*search.hidden, *((hidden, mode) for hidden in found.found)),
                 values,
-                tuple(dict.fromkeys((*search.notes, *_search_notes(found, mode, rounds, left)))),
+                tuple(dict.fromkeys((*search.notes, *notes_on_search(found, mode, rounds, left)))),
                 search.runs + found.runs,
                 tuple(dict.fromkeys((*search.unrestored, *unrestored))),
                 _combine_stops(before, found.stopped or ""),
@@ -114,7 +117,9 @@ def _run_request(
     return UnmaskResult(error=describe_end(outcome).partition("\n")[0])
 
 
-def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:
+def notes_on_search(
+    last: UnmaskRound, mode: ModeName, rounds: int, seconds: float
+) -> Iterator[Note]:
     """Yield notes on what the search for hidden breaks in one mode did not examine.
 
     There are none unless `last` is the last round. `rounds` and `seconds` are the limits that the
@@ -125,10 +130,17 @@ def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float
         yield Note("unmask", f"Unmasking stopped after {limit}; more may hide ({mode} mode).")
     if last.stopped is not None:
         for stop in last.blocked:
-            code = expression_at(stop.place)
-            if not code.startswith("raise"):  # behind which nothing lies
-                text = f"What lies behind {quote(code)} is not known: {stop.reason}."
+            if not _only_raises(stop.place):
+                code = quote(expression_at(stop.place))
+                text = f"What lies behind {code} is not known: {stop.reason}."
                 yield Note("unmask", text, stop.place)
+
+
+def _only_raises(place: Position) -> bool:
+    """Return whether a place is a `raise`, or the test of one: nothing lies behind it."""
+    source = read_source(place.file)
+    statement = source.statement_at(place.line) if source is not None else None
+    return isinstance(statement, ast.Raise) or (isinstance(statement, ast.If) and raises(statement))
 
 
 def add_values(known: Observations, more: Observations) -> Observations:

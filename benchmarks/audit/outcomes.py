@@ -51,11 +51,11 @@ def build(module: ModuleType) -> tuple[Any, tuple[Any, ...]]:
     return program, inputs
 
 
-def outcomes(text: str, *, compiled: bool) -> list[dict[str, Any]]:
-    """Return what a caller sees of the program in `text`, for each witness."""
+def outcomes(text: str, *, compiled: bool) -> Iterator[dict[str, Any]]:
+    """Yield what a caller sees of the program in `text`, for each witness."""
     with tempfile.TemporaryDirectory() as folder:
-        count = len(load(text, Path(folder)).witnesses())
-        return [_outcome(text, number, compiled, Path(folder)) for number in range(count)]
+        for number in range(len(load(text, Path(folder)).witnesses())):
+            yield _outcome(text, number, compiled, Path(folder))
 
 
 def _outcome(text: str, number: int, compiled: bool, folder: Path) -> dict[str, Any]:

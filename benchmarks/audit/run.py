@@ -15,8 +15,9 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ class _Original:
     """What a caller sees of the original on each witness, in eager and compiled."""
 
     def __init__(self, text: str) -> None:
-        self._eager = outcomes(text, compiled=False)
+        self._eager = [*outcomes(text, compiled=False)]
         compiled = outcomes(text, compiled=True)
         self._of_compiler = [
             {name for name, _ in differences(*both)}
@@ -81,14 +82,24 @@ class _Original:
 
     def differences(self, text: str) -> list[str]:
         """Say where an edited text differs."""
-        found = []
-        for how in ("eager", "compiled"):
+        return [*chain.from_iterable(self._differences(text, how) for how in ("eager", "compiled"))]
+
+    def _differences(self, text: str, how: str) -> list[str]:
+        """Say where it differs in eager or compiled; a crash or a hang is a difference, too."""
+        from fullgraph.compiler.isolation import run_isolated
+
+        def job(emit: Callable[[str], None]) -> None:
             edited = outcomes(text, compiled=how == "compiled")
             for number, both in enumerate(zip(self._eager, edited, strict=True)):
                 for name, told in differences(*both):
                     if how == "eager" or name not in self._of_compiler[number]:
-                        found.append(f"witness {number}, {how}, {name}: {told}")
-        return found
+                        emit(f"witness {number}, {how}, {name}: {told}")
+
+        ended = run_isolated(job, seconds=LIMIT / 4, where="fork")
+        found = [*map(str, ended.messages)]
+        if ended.status == "raised" and ended.error is not None:
+            raise RuntimeError(ended.error.traceback)
+        return found if ended.status == "ok" else [*found, f"{how}: {ended.signal or ended.status}"]
 
 
 def verdict(row: dict[str, Any]) -> str:

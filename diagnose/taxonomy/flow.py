@@ -99,7 +99,7 @@ def uses_of(
                 return frozenset({"size"})
             case ast.Subscript(slice=index):
                 return frozenset({"index" if index is below else "other"})
-            case ast.If(test=test) if test is below and _raises(parent):
+            case ast.If(test=test) if test is below and raises(parent):
                 return frozenset({"asserted"})
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
                 return frozenset({"branch" if test is below else "other"})
@@ -122,7 +122,7 @@ def uses_of(
     return frozenset({"other"})
 
 
-def _raises(branch: ast.If) -> bool:
+def raises(branch: ast.If) -> bool:
     """Return whether one side of a branch ends with a `raise`."""
     return any(side and isinstance(side[-1], ast.Raise) for side in (branch.body, branch.orelse))
 

@@ -79,9 +79,14 @@ def _loss_in_eager(before: Explanation, after: Explanation) -> str:
         return "it leaves nothing to compile"
     if _count_breaking(after) >= _count_breaking(before):
         return "it moves a break, and runs more code in eager"
-    if 4 * count_ops(after) < count_ops(before):
+    if takes_most(count_ops(before), count_ops(after)):
         return "it takes three quarters of the operators out of the graphs"
     return ""
+
+
+def takes_most(before: int, after: int) -> bool:
+    """Return whether fewer than a quarter of the operators in the graphs stay there."""
+    return 4 * after < before
 
 
 def _has_fewer_breaks(before: Explanation, after: Explanation, cause: Cause) -> bool:

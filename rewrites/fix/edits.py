@@ -9,15 +9,17 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import libcst as cst
+
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.observe import FunctionValues
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import index_live_functions, is_user_code
 from fullgraph.diagnose.explain import explain as explain_causes
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.diagnose.explanation_data import Cause, Edit, Verification
+from fullgraph.diagnose.explanation_data import Cause, Edit, GraphInfo, Verification
 from fullgraph.diagnose.verdict import verdict
-from fullgraph.rewrites.fix.causes import recompile_causes
+from fullgraph.rewrites.fix.causes import recompile_causes, takes_most
 from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
 from fullgraph.rewrites.fix.program_facts import observe_program
 from fullgraph.rewrites.fix.results import unified_diff
@@ -97,7 +99,11 @@ def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explan
         for offer in answer.offers:
             cause_ids.setdefault(_identity(offer), {})[answer.cause.id] = None
     stuck = {_function_of(answer.cause) for answer in answers if "fullgraph" in answer.cause.modes}
-    edits = {answer.cause.id: tuple(_edits_of(answer, cause_ids, stuck)) for answer in answers}
+    useful = [
+        replace(one, offers=tuple(o for o in one.offers if not _is_loss(o, explanation.graphs)))
+        for one in answers
+    ]
+    edits = {answer.cause.id: tuple(_edits_of(answer, cause_ids, stuck)) for answer in useful}
     causes = tuple(replace(c, edits=edits.get(c.id, ())) for c in explanation.causes)
     recompiles = tuple(
         replace(one, edits=edits.get(f"R{number}", ()))
@@ -146,6 +152,19 @@ def _helps(offer: Offer, cause: Cause, stuck: Collection[tuple[str, str]]) -> bo
     captures = all(".config.capture_" in name for name in settings)
     useless = captures and _function_of(cause) in stuck
     return bool(settings) and not useless and not _OF_BACKWARD & settings.keys()
+
+
+def _is_loss(offer: Offer, graphs: Iterable[GraphInfo]) -> bool:
+    """Return whether an offer takes most operators out of the graphs, with the function around."""
+    ranges = (
+        offer.document.position(node).lines
+        for node in offer.rewrite.replacements
+        if offer.rule.boundary > 1 and isinstance(node, cst.FunctionDef)
+    )
+    taken = next(ranges, range(0))
+    forward = [graph for graph in graphs if graph.phase == "forward"]
+    left = [g.ops for g in forward if g.file != offer.document.file or g.line not in taken]
+    return takes_most(sum(graph.ops for graph in forward), sum(left))
 
 
 def _rank(offer: Offer, edit: Edit) -> tuple[object, ...]:

@@ -108,6 +108,12 @@ def raising(x):
     return x
 
 
+def unreshaped(x):
+    if (x < 0).all():
+        x = x.reshape(7, 7)
+    return x
+
+
 def early(x):
     if (x < 0).all():
         return x.sum().item()

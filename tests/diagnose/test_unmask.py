@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from fullgraph.diagnose.causes.places import place_of
+from fullgraph.diagnose.hidden_search import notes_on_search
 from fullgraph.diagnose.unmask import UnmaskResult, unmask
 from fullgraph.diagnose.unmask.replacements import spell_value
 from tests.diagnose import hiding
@@ -120,6 +121,13 @@ def test_a_side_that_raises_is_followed_as_far_as_it_goes_and_said():
     assert 'log.warning("about to fail")' in not_taken(rounds)
     reasons = [blocked.reason for blocked in rounds[-1].blocked]
     assert reasons == ["its other side raises ValueError: negative"]
+
+
+@pytest.mark.parametrize(("function", "said"), [(hiding.raising, 0), (hiding.unreshaped, 1)])
+def test_what_lies_behind_is_asked_of_an_error_but_not_of_a_raise(function, said):
+    _, rounds = search(function, X)
+    assert any("raises" in blocked.reason for blocked in rounds[-1].blocked)
+    assert len([*notes_on_search(rounds[-1], "default", 12, 10.0)]) == said
 
 
 def test_a_generator_cannot_be_passed():

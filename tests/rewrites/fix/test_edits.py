@@ -1,5 +1,6 @@
 """Edits of the rules in the causes of an explanation."""
 
+import os
 import time
 
 import pytest
@@ -88,6 +89,24 @@ def test_an_edit_that_removes_two_causes_names_each_once():
     scalar, printed = fullgraph.explain(logged, torch.ones(3)).causes
     assert scalar.edits[0].diff == printed.edits[0].diff
     assert scalar.edits[0].removes == (scalar.id, printed.id)
+
+
+def matched(cost):
+    rows = sorted(set(cost.argmin(1).tolist()))
+    cost = torch.sin(cost).exp().tanh() + 1
+    return cost[rows], os.getenv("A" * int(cost.min().item()))
+
+
+def partly_matched(x):
+    kept, text = matched(x.sin().cos().exp().tanh())
+    return kept.sin().cos().exp().tanh().relu(), text
+
+
+def test_a_boundary_that_leaves_nearly_nothing_in_the_graphs_is_not_offered():
+    for program, is_offered in ((lambda x: matched(x), False), (partly_matched, True)):
+        causes = fullgraph.explain(program, torch.randn(4, 4)).causes
+        offered = {edit.rule for cause in causes for edit in cause.edits}
+        assert ("FG905" in offered) == is_offered
 
 
 def test_an_idea_in_words_is_advice_and_no_edit():
