@@ -92,7 +92,7 @@ def _with_other_layouts(calls: Calls) -> Iterator[WiderCalls]:
     """Yield calls with tensors of other dtypes, and with transposed, spread or shared memory."""
     tensors = tensors_of(calls)
     for old, new in _OTHER_DTYPES:
-        if any(one.dtype is old for one in tensors):
+        if any(_is_convertible(old, new, one) for one in tensors):
             yield WiderCalls(_map_tensors(calls, partial(_convert, old, new)), SAME_DTYPES)
     if any(one.dtype is torch.bool for one in tensors):
         yield WiderCalls(_map_tensors(calls, _count_twice), SAME_DTYPES)
@@ -149,12 +149,18 @@ def _first_element(several: torch.Tensor, count: int, leaf: torch.Tensor) -> tor
 _OTHER_DTYPES = (
     (torch.float32, torch.float64),
     (torch.float64, torch.float32),
+    (torch.float32, torch.int64),
     (torch.bool, torch.int64),
 )
 
 
 def _convert(old: torch.dtype, new: torch.dtype, leaf: torch.Tensor) -> torch.Tensor:
-    return leaf.to(new) if leaf.dtype is old else leaf
+    return leaf.to(new) if _is_convertible(old, new, leaf) else leaf
+
+
+def _is_convertible(old: torch.dtype, new: torch.dtype, leaf: torch.Tensor) -> bool:
+    """Return whether a tensor is of dtype `old`, and may be of `new`: no integer has a grad."""
+    return leaf.dtype is old and (new.is_floating_point or not leaf.requires_grad)
 
 
 def _count_twice(leaf: torch.Tensor) -> torch.Tensor:

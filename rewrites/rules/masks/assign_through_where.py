@@ -28,7 +28,8 @@ A mask on the CPU may index a CUDA tensor, and `torch.where` takes none: `torch.
 Where a layer multiplies the selected rows, as `y[m] = self.fc(x[m])`, the new line stands under
 `if torch.compiler.is_compiling()` and the old one under `else`: eager code costs what it did.
 
-Unsafe where shapes are not known.
+Unsafe where shapes are not known, and where a function makes floats of integers (`sqrt`) and the
+tensor may hold these: the original refuses them.
 
 Refuses: other masks on both sides, selected elements that are needed elsewhere too, functions that
 are not elementwise, and random numbers for the selected elements. `x[m] = 0` alone is no break.

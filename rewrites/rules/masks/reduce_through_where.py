@@ -37,7 +37,8 @@ the `if` too, for the masked case. How many are selected becomes a sum: a test o
 rows, eager code keeps its lines, under the `else` of `if torch.compiler.is_compiling()`.
 
 Unsafe where an empty selection was an error (`max`, `min`), where a sum could overflow (float16),
-where `bincount` could find more than `minlength` numbers, and where shapes are not known.
+where `bincount` could find more than `minlength` numbers, where shapes are not known, and for a
+mean of what may be integers, which the original refuses.
 
 Refuses: selected elements that are returned, stored, concatenated or given to a function that is
 not elementwise, because their number then shows.

@@ -1,7 +1,7 @@
 """Pairs of a function and a rewrite of it that is wrong in one way, to see that the proof minds."""
 
 from fullgraph.rewrites.proof import FINITE_ORIGINAL, NEW_GRADIENT, NO_GRADIENT
-from fullgraph.rewrites.proof.wider import NOT_EMPTY, SAME_SIZES
+from fullgraph.rewrites.proof.wider import NOT_EMPTY, SAME_DTYPES, SAME_SIZES
 
 HEAD = """\
 import logging
@@ -169,7 +169,7 @@ RIGHT = {
 GRANTED = {
     "zero where there was none": (
         "    return x.detach() * 2",
-        "    return x.detach() * 2 + x * 0.0",
+        "    return x.detach() * 2 + x * 0",
         (NEW_GRADIENT, NO_GRADIENT),
     ),
     "only one side has a gradient": (
@@ -191,7 +191,7 @@ GRANTED = {
     "a global that one side alone uses": (
         "    if x.sum() > 0:\n        return x * weight\n    return x * 3",
         "    return torch.cond(x.sum() > 0, lambda: x * weight, lambda: x * 3)",
-        (NOT_EMPTY,),
+        (NOT_EMPTY, SAME_DTYPES),
     ),
 }
 """The body of `f(x)`, the body it was rewritten to, and what must be granted for it to be right."""

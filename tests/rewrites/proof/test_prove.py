@@ -6,7 +6,7 @@ import torch
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import parse_program
 from fullgraph.rewrites.proof import NO_BACKWARD, ProofState, Seen, prove
-from fullgraph.rewrites.proof.wider import NOT_EMPTY, REFUSED
+from fullgraph.rewrites.proof.wider import NOT_EMPTY, REFUSED, SAME_DTYPES
 from fullgraph.rewrites.proof.wider_checks import NOTHING_LEFT
 from tests.text import block
 
@@ -55,7 +55,7 @@ def test_a_backward_that_draws_again_is_granted_where_nothing_learns():
     after = "    return torch.cond(x.sum() > 0, lambda: x * 2 + torch.rand(4), lambda: x * 3)"
     found = proof(before, after, (X.clone(),))
     assert found.state is ProofState.PROVED, found
-    assert found.assumes == (NO_BACKWARD, NOT_EMPTY)
+    assert found.assumes == (NO_BACKWARD, NOT_EMPTY, SAME_DTYPES)
     found = proof(before, after, (X.clone().requires_grad_(),))
     assert found.state is ProofState.FAILED
     assert "random numbers" in found.reason
@@ -86,6 +86,16 @@ KINDS = {
         "def f(x):\n    return x * 2",
         "def f(x):\n    return x.float() * 2",
         {"the inputs keep their dtypes"},
+    ),
+    "integers that become floats": (
+        "def f(x):\n    return x * 0 if x.sum() == 0 else x / x.sum()",
+        "def f(x):\n    return x * 0.0 if x.sum() == 0 else x / x.sum()",
+        {"the inputs keep their dtypes"},
+    ),
+    "integers that are refused": (
+        "def f(x):\n    return x.mean()",
+        "def f(x):\n    return x.sum() / x.numel()",
+        {REFUSED},
     ),
     "the dtype of one input": (
         "def f(x, y):\n    return x * y",
