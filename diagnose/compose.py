@@ -81,6 +81,7 @@ def compose_explanation(evidence: Evidence) -> Explanation:
         ),
         causes=causes,
         graphs=graphs,
+        eager_ops=evidence.eager_ops,
         recompiles=recompiles,
         fallbacks=(*_find_fallbacks(recording, recompiles), *evidence.fallbacks),
         crashes=crashes,
@@ -104,6 +105,7 @@ def _count_runs(evidence: Evidence) -> Iterator[tuple[str, int]]:
         "eager values": evidence.eager.runs,
         "fullgraph causes": int(evidence.capture is not None),
         "fullgraph=True": int(evidence.fullgraph is not None),
+        "eager operators": int(evidence.fullgraph is not None),
         "unmasking": evidence.search.runs,
     }
     yield from ((purpose, count) for purpose, count in counts.items() if count)

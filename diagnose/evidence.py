@@ -51,6 +51,8 @@ class Evidence:
     fullgraph: Trace | None = None
     """The trace of a call with `fullgraph=True`; None if not run."""
     search: HiddenSearch = field(default_factory=HiddenSearch)
+    eager_ops: tuple[int, ...] = ()
+    """The operators of the first call in no graph: before the first, after each; () if unknown."""
     timing: TimingOutcome | None = None
     savings: tuple[Saving | None, ...] = ()
     """What joining each graph of the first call with the next would save; () if not estimated."""

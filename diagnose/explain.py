@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.events import Recording
@@ -16,6 +17,7 @@ from fullgraph.compiler.sources import find_live_functions, index_live_functions
 from fullgraph.diagnose.causes import ModeName, note_guards, without_recompiled
 from fullgraph.diagnose.compose import compose_explanation, explain_silence
 from fullgraph.diagnose.cost import time_program
+from fullgraph.diagnose.eager_operators import make_counting_job
 from fullgraph.diagnose.evidence import Evidence, break_places, make_observation_job, with_eager_run
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Note
@@ -23,6 +25,7 @@ from fullgraph.diagnose.hidden_search import search_hidden
 from fullgraph.diagnose.report import next_step
 from fullgraph.diagnose.savings import estimate_savings
 from fullgraph.diagnose.trace import (
+    IsolatedJob,
     Trace,
     isolate,
     isolate_together,
@@ -250,17 +253,27 @@ def trace_fullgraph_mode(
 ) -> Evidence:
     """Return `evidence` with the breaks under `fullgraph=True`, and eager values if it has none.
 
-    The program runs two or three times, in parallel if a fork is safe. Each run is stopped after
+    The program runs three or four times, in parallel if a fork is safe. Each run is stopped after
     `seconds`; None means no limit.
     """
     preload_dynamic_shapes()
     _find_functions(evidence)
-    jobs = [make_trace_job(program, capture=True), make_trace_job(program, fullgraph=True)]
+    graphs = [one for one in evidence.default.first_recording.graphs if one.phase == "forward"]
+    jobs: list[IsolatedJob[Any]] = [
+        make_trace_job(program, capture=True),
+        make_trace_job(program, fullgraph=True),
+        make_counting_job(program, graphs),
+    ]
     unobserved = () if evidence.values.places else (make_observation_job(program, evidence),)
-    capture, fullgraph, *eager = isolate_together(program, [*jobs, *unobserved], seconds)
+    capture, fullgraph, counted, *eager = isolate_together(program, [*jobs, *unobserved], seconds)
     for outcome in eager:
         evidence = with_eager_run(evidence, program, outcome)
-    return replace(evidence, capture=trace_of(capture), fullgraph=trace_of(fullgraph))
+    return replace(
+        evidence,
+        capture=trace_of(capture),
+        fullgraph=trace_of(fullgraph),
+        eager_ops=counted.value if isinstance(counted.value, tuple) else (),
+    )
 
 
 def _find_functions(evidence: Evidence) -> None:

@@ -260,6 +260,9 @@ class ExplanationData:
     fullgraph: Mode
     causes: tuple[Cause, ...] = ()
     graphs: tuple[GraphInfo, ...] = ()
+    eager_ops: tuple[int, ...] = ()
+    """How many operators of the first call ran in eager: before its first graph, and after each of
+    its graphs in the forward pass; () if that was not counted."""
     recompiles: tuple[RecompileInfo, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
     crashes: tuple[Crash, ...] = ()

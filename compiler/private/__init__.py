@@ -193,6 +193,7 @@ from fullgraph.compiler.private.tracer_state import (
     running_modules,
     running_tracers,
     shape_text,
+    subgraph_lines,
     summary_positions,
     tx_position,
 )
@@ -345,6 +346,7 @@ __all__ = [
     "split_joint_graph",
     "start_fake_process_groups",
     "storage_id",
+    "subgraph_lines",
     "summary_positions",
     "tensors_in",
     "torch_decompositions",

@@ -235,11 +235,22 @@ def graph_nodes(gm: torch.fx.GraphModule) -> tuple[tuple[Node, ...], tuple[str, 
     return tuple(nodes), tuple(inputs), outputs
 
 
+def subgraph_lines(gm: torch.fx.GraphModule) -> tuple[tuple[str, int], ...]:
+    """Return the user's (file, line) of each call node in the subgraphs of a graph."""
+    inner = (one for one in gm.modules() if one is not gm and isinstance(one, torch.fx.GraphModule))
+    nodes = (node for one in inner for node in one.graph.nodes if node.op.startswith("call_"))
+    found = dict.fromkeys(_user_line(node) for node in nodes)
+    return tuple((file, line) for file, line in found if file is not None and line is not None)
+
+
 def describe_node(node: torch.fx.Node, gm: torch.fx.GraphModule) -> Node:
     """Return a call node as an event: target, shape, and the innermost user line."""
-    found = _FRAME_LINE.findall(node.meta.get("stack_trace") or "")
-    file, line = _innermost_user_line(found)
+    file, line = _user_line(node)
     return Node(_target_name(node, gm), file, line, shape_text(node.meta.get("example_value")))
+
+
+def _user_line(node: torch.fx.Node) -> tuple[str | None, int | None]:
+    return _innermost_user_line(_FRAME_LINE.findall(node.meta.get("stack_trace") or ""))
 
 
 _TORCH = torch.__path__[0]

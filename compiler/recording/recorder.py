@@ -41,6 +41,7 @@ from fullgraph.compiler.private import (
     root_cause_of,
     running_modules,
     running_tracers,
+    subgraph_lines,
     summary_positions,
     tx_position,
 )
@@ -207,6 +208,7 @@ class Recorder:
                 stack[-1] if stack else None,
                 "backward" if compile_id.startswith("!") else "forward",
                 operators=self._operators_of(gm),
+                inner_lines=subgraph_lines(gm),
             )
         )
 

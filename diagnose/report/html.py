@@ -63,9 +63,14 @@ def _jinja_environment() -> Environment:
         source_lines=source_lines,
         diff_lines=diff_lines,
         is_graph=_is_graph,
+        is_eager=_is_eager,
     )
     return environment
 
 
 def _is_graph(piece: object) -> bool:
     return isinstance(piece, GraphInfo)
+
+
+def _is_eager(piece: object) -> bool:
+    return isinstance(piece, layout.EagerPart)

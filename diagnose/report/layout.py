@@ -41,11 +41,18 @@ def order_causes(causes: tuple[Cause, ...]) -> tuple[tuple[Cause, int], ...]:
 
 
 @dataclass(frozen=True)
+class EagerPart:
+    """Operators in a row that run in eager."""
+
+    ops: int
+
+
+@dataclass(frozen=True)
 class Strip:
-    """The graphs of one phase and the breaks between them, in program order."""
+    """The graphs of one phase, the breaks between them and what runs in eager, in program order."""
 
     phase: str
-    pieces: tuple[GraphInfo | Cause, ...]
+    pieces: tuple[GraphInfo | Cause | EagerPart, ...]
     left_out: int = 0
     """Number of graphs that are not shown."""
 
@@ -54,26 +61,39 @@ class Strip:
         """Return the graphs among the pieces."""
         return tuple(piece for piece in self.pieces if isinstance(piece, GraphInfo))
 
+    @property
+    def eager_ops(self) -> int:
+        """Return the number of operators that run in eager."""
+        return sum(piece.ops for piece in self.pieces if isinstance(piece, EagerPart))
+
 
 def graph_strips(explanation: ExplanationData, most: int = 60) -> tuple[Strip, ...]:
     """Return one strip for each phase of `GraphInfo.phase`, of at most `most` graphs."""
     phases = dict.fromkeys(graph.phase for graph in explanation.graphs)
+    if not phases and any(explanation.eager_ops):
+        phases = dict.fromkeys(["forward"])
     shown = []
     for index, phase in enumerate(phases):
         graphs = [graph for graph in explanation.graphs if graph.phase == phase]
         causes = explanation.causes if index == 0 else ()
-        pieces = tuple(_strip_pieces(graphs[:most], causes, {c.id: c for c in explanation.causes}))
+        eager = explanation.eager_ops if phase == "forward" else ()
+        by_id = {cause.id: cause for cause in explanation.causes}
+        pieces = tuple(_strip_pieces(graphs[:most], causes, by_id, eager))
         shown.append(Strip(phase, pieces, max(0, len(graphs) - most)))
     return tuple(shown)
 
 
 def _strip_pieces(
-    graphs: list[GraphInfo], causes: tuple[Cause, ...], by_id: dict[str, Cause]
-) -> Iterator[GraphInfo | Cause]:
+    graphs: list[GraphInfo],
+    causes: tuple[Cause, ...],
+    by_id: dict[str, Cause],
+    eager_ops: tuple[int, ...],
+) -> Iterator[GraphInfo | Cause | EagerPart]:
     """Yield the graphs, each followed by the cause that ended it, in program order.
 
-    `by_id` finds this cause by its id. Those of `causes` that broke a frame before its first
-    operation ended no graph; they are yielded before the graph that was compiled next.
+    `by_id` finds this cause by its id. `eager_ops` are the numbers of operators in eager before the
+    first graph and after each; they follow the causes. Those of `causes` that broke a frame before
+    its first operation ended no graph; they are yielded before the graph that was compiled next.
     """
     ending = {graph.ended_by for graph in graphs}
     alone = [
@@ -81,13 +101,18 @@ def _strip_pieces(
         for c in causes
         if not c.hidden and not c.graphs and c.id not in ending and "default" in c.modes
     ]
-    for graph in graphs:
+    counts = [*eager_ops, *[0] * (len(graphs) + 1 - len(eager_ops))]
+    shown = {graph.id for graph in graphs}
+    for graph, eager in zip(graphs, counts, strict=False):
         yield from (cause for cause in alone if cause.next_graph == graph.id)
+        if eager:
+            yield EagerPart(eager)
         yield graph
         if cause := by_id.get(graph.ended_by or ""):
             yield cause
-    shown = {graph.id for graph in graphs}
     yield from (cause for cause in alone if cause.next_graph not in shown)
+    if last := counts[len(graphs)]:
+        yield EagerPart(last)
 
 
 def graph_width(ops: int) -> int:

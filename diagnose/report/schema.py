@@ -94,6 +94,7 @@ EXPLAIN: dict[str, object] = {
         ),
         causes=_list_schema(_CAUSE),
         graphs=_list_schema(_object_schema(id=_TEXT, ops=_COUNT)),
+        eager_ops=_list_schema(_COUNT),
         recompiles=_list_schema(
             _object_schema(function=_TEXT, file=_TEXT, line=_LINE, guards=_list_schema(_TEXT))
         ),

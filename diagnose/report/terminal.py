@@ -26,7 +26,13 @@ from fullgraph.diagnose.explanation_data import (
 from fullgraph.diagnose.report import wording
 from fullgraph.diagnose.report.cause_block import draw_cause, edit_parts, text, tips
 from fullgraph.diagnose.report.cause_table import draw_remedy, draw_table
-from fullgraph.diagnose.report.layout import Strip, graph_strips, graph_width, order_causes
+from fullgraph.diagnose.report.layout import (
+    EagerPart,
+    Strip,
+    graph_strips,
+    graph_width,
+    order_causes,
+)
 from fullgraph.diagnose.report.rows import cause_rows, find_remedy
 
 WIDTH = 80
@@ -40,7 +46,7 @@ _STRIP_GRAPHS = 60
 _FEW = 3
 """Number of recompiles, fallbacks, crashes and notes each that the short form shows."""
 _MOODS = {"bad": "red", "mixed": "yellow", "good": "green"}
-_ASCII = str.maketrans("▇│─┊·…–×→▸µ", "#|-|..-x>>u")
+_ASCII = str.maketrans("▇░│─┊·…–×→▸µ", "#:|-|..-x>>u")
 
 
 def plain(explanation: ExplanationData, verbose: bool = False, cause: str | None = None) -> str:
@@ -172,7 +178,7 @@ def _verdict_lines(
 
 
 def _draw_strip(strip: Strip) -> Text:
-    """Draw ▇▇▇|C1|▇▇: graphs, wider the more ops they have, with the causes between them."""
+    """Draw ▇▇▇|C1|░░▇▇: graphs and eager code, wider the more ops, with the causes between."""
     drawn = Text(overflow="fold")
     if strip.phase != "forward":
         drawn.append(f"{wording.printable(strip.phase)} ", "dim")
@@ -182,6 +188,8 @@ def _draw_strip(strip: Strip) -> Text:
             if after_graph:
                 drawn.append("┊", "dim")
             drawn.append("▇" * graph_width(piece.ops), "cyan")
+        elif isinstance(piece, EagerPart):
+            drawn.append("░" * graph_width(piece.ops), "red")
         else:
             style = "bold yellow" if piece.frame == "resumed" else "bold red"
             drawn.append(f"|{wording.printable(piece.id)}|", style)
@@ -189,7 +197,7 @@ def _draw_strip(strip: Strip) -> Text:
     if strip.left_out:
         drawn.append(f" … and {wording.count(strip.left_out, 'more graph')}", "dim")
     elif strip.pieces:
-        drawn.append(f"  {wording.describe_ops(strip.graphs)}".rstrip(), "dim")
+        drawn.append(f"  {wording.describe_ops(strip.graphs, strip.eager_ops)}".rstrip(), "dim")
     return drawn
 
 

@@ -142,14 +142,17 @@ def describe_graph(info: GraphInfo) -> str:
     return " · ".join(filter(None, parts))
 
 
-def describe_ops(graphs: Sequence[GraphInfo]) -> str:
-    """Return "5 + 4 + 1 ops" for the graphs of a strip; "" for too many."""
-    if not graphs or len(graphs) > _MANY_GRAPHS:
+def describe_ops(graphs: Sequence[GraphInfo], eager_ops: int = 0) -> str:
+    """Return "5 + 4 + 1 ops, 3 in eager" for the graphs of a strip; "" for too many."""
+    if len(graphs) > _MANY_GRAPHS:
         return ""
+    if not graphs:
+        return f"{count(eager_ops, 'op')} in eager" if eager_ops else ""
     noun = "op" if [graph.ops for graph in graphs] == [1] else "ops"
     splits = sum(graph.splits for graph in graphs if graph.splits > 1)
     cut = f", cut into {splits} by DDPOptimizer" if splits else ""
-    return " + ".join(f"{graph.ops:,}" for graph in graphs) + f" {noun}{cut}"
+    eager = f", {eager_ops:,} in eager" if eager_ops else ""
+    return " + ".join(f"{graph.ops:,}" for graph in graphs) + f" {noun}{cut}{eager}"
 
 
 def graph_lines(info: GraphInfo) -> str:
