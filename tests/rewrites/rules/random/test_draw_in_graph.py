@@ -76,7 +76,8 @@ def test_fixed(before, after):
 
 @pytest.mark.compiles
 def test_the_stream_and_the_value_stay():
-    source = f"{HEAD}def f(x):\n    if random.randrange(2) < 1:\n        x = x + 1\n    return x\n"
+    body = "if random.randrange(2) < 1:\n        x = x + 1\n    return x"
+    source = f"{HEAD}def f(x: torch.Tensor):\n    {body}\n"
     module = imported(source)
     fixes = fix(module.f, X, inductor=False)
     assert not fixes.after.causes, fixes
