@@ -260,9 +260,6 @@ class ExplanationData:
     fullgraph: Mode
     causes: tuple[Cause, ...] = ()
     graphs: tuple[GraphInfo, ...] = ()
-    eager_ops: tuple[int, ...] = ()
-    """How many operators of the first call ran in eager: before its first graph, and after each of
-    its graphs in the forward pass; () if that was not counted."""
     recompiles: tuple[RecompileInfo, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
     crashes: tuple[Crash, ...] = ()
@@ -285,3 +282,6 @@ class ExplanationData:
     """Python's traceback of that error, if the program raised it."""
     complete: bool = True
     """Whether this is the last explanation; False for the partial ones before it."""
+    eager_ops: tuple[int, ...] = ()
+    """How many operators of the first call ran in eager: before its first graph, and after each of
+    its graphs in the forward pass; () if that was not counted."""

@@ -56,6 +56,22 @@ def _warm() -> None:
     _into_huge_pages()
 
 
+@pytest.fixture(autouse=True)
+def own_errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Errors of our own that cost a row of a report, and a test that expects none in that row."""
+    from fullgraph.compiler import errors
+
+    describe, found = errors.describe_own_error, []
+
+    def note(error: Exception) -> str:
+        found.append(describe(error))
+        return found[-1]
+
+    monkeypatch.setattr(errors, "describe_own_error", note)
+    yield found
+    assert not found
+
+
 def _into_huge_pages() -> None:
     """Move what is in memory into pages of 2 MiB where Linux can: thousands of forks are made of
     this process, and each copies its page table."""

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+import torch
+
 from fullgraph.compiler.events import Break, Graph, Position, Recompile, Recording
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import is_user_code, read_source
@@ -178,6 +180,15 @@ def _without_numbers(sentence: str) -> str:
     return re.sub(r"(`[^`]*`)|\d+", r"\1", sentence)
 
 
+def _how_often(module: object, name: str) -> str:
+    """Return how often a number of a module recompiles that each call changes, as a clause."""
+    path, _, attribute = name.removeprefix("self.").rpartition(".")
+    owner = module.get_submodule(path) if isinstance(module, torch.nn.Module) else None
+    if isinstance(getattr(owner, attribute, None), float):
+        return "its second value recompiles"
+    return "each call that changes it recompiles, until the limit"
+
+
 def note_guards(program: Program, counters: Iterable[str]) -> Iterator[Note]:
     """Yield a note for each Python value that Dynamo guards on and a later call may change.
 
@@ -187,7 +198,7 @@ def note_guards(program: Program, counters: Iterable[str]) -> Iterator[Note]:
         yield Note(
             "guard",
             f"`{name}` is a Python number that the call changed, and Dynamo guards on it: where "
-            "`forward` reads it, each call that changes it recompiles, until the limit.",
+            f"`forward` reads it, {_how_often(program.target, name)}.",
         )
     call = program.calls[0]
     named: list[tuple[str, object]] = [

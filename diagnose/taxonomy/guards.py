@@ -62,6 +62,8 @@ def describe_guard(guard: str) -> GuardAdvice:
                 return _name_stack_values(text), (_REMOVE_BREAK,)
             if "``" not in text:  # a value without a name
                 return text, advice
+    if re.search(r"\A'\w+' object has no attribute", guard):  # an error of evaluating a guard
+        return "A guard on its inputs no longer holds, and torch does not tell which one.", ()
     return f"`{guard}` no longer holds.", ()
 
 

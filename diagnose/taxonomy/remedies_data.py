@@ -19,7 +19,7 @@ from fullgraph.diagnose.taxonomy.remedy import (
     is_slice,
     is_used,
 )
-from fullgraph.diagnose.taxonomy.usage import Usage
+from fullgraph.diagnose.taxonomy.usage import NUMPY_VALUE, Usage
 
 _OUTSIDE = replace(OUTSIDE, if_=lambda usage: usage.below)
 """For code of torch or Python that broke below the user's: what changes the user's code is none."""
@@ -68,8 +68,8 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             fix="Raise from inside the graph",
         ),
         Remedy(
-            "Write the loop as `while_loop` of `torch._higher_order_ops`, with `{condition}` as "
-            "the condition that ends it.",
+            "Write the loop as `while_loop` of `torch._higher_order_ops`, with `{exit}` as the "
+            "condition that ends it.",
             if_=ends_endless_loop,
             fix="Turn the loop into",
         ),
@@ -96,6 +96,11 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             "`torch.where({condition}, new, old)`.",
             if_=lambda usage: usage.branch_writes and not usage.exit,
             fix="Choose with `torch.where`",
+        ),
+        Remedy(
+            "Decide {it} before the compiled function is called: one side returns None, and no "
+            "tensor stands for that.",
+            if_=exits("return None"),
         ),
         Remedy(_RESULT, if_=exits("return"), fix="Choose with `torch.where`"),
         Remedy(
@@ -153,8 +158,9 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             lambda usage: not _reads_number(usage),
         ),
         Remedy(
-            "Choose with `torch.where` on the tensor that the number in {it} comes from, if the "
-            "branch computes tensors; what holds for a size can be said with `torch._check`.",
+            "Where both sides compute tensors of one shape, choose with `torch.where`, on the "
+            "tensor that the number in {it} comes from; else decide before the compiled function "
+            "is called, or let the branch break. What holds for a size `torch._check` can say.",
             r"[<>]|==|!=",
             fix="Choose with `torch.where`",
         ),
@@ -212,7 +218,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         ),
         Remedy(
             "Keep {tensor} in place of {it}, and choose with `torch.where` where it decides "
-            "a branch.",
+            "between tensors of one shape; else take the number outside the compiled function.",
             _NUMBER,
             is_used("branch"),
         ),
@@ -221,6 +227,16 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             "with `torch.arange(…) < n`: a size taken from a tensor is known only at run time.",
             _NUMBER,
             is_used("size"),
+        ),
+        Remedy(
+            "Index with a tensor of torch: the numbers in {it} are NumPy's.",
+            r"\A[A-Za-z_][\w.]*\[.+\]\Z",
+            lambda usage: any(map(NUMPY_VALUE.match, usage.parts.values())),
+        ),
+        Remedy(
+            "Index with the tensor in place of its number, {it}.",
+            _NUMBER,
+            lambda usage: usage.uses == {"index"},
         ),
         Remedy(
             "Return the tensor in place of {it}, and take its number outside the compiled "
@@ -295,8 +311,18 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         Remedy(
             "Use the mask itself, as in `torch.where(mask, x, 0)`, in place of the indices that "
             "{it} gives.",
-            if_=lambda usage: not usage.uses or usage.uses & {"index", "reduced", "averaged"},
+            if_=lambda usage: not usage.uses or "index" in usage.uses,
             fix="Work on whole rows",
+        ),
+        Remedy(
+            "Reduce positions under the mask in place of {it}: "
+            "`torch.where(mask, torch.arange(n), n).min()` is the first index.",
+            if_=lambda usage: usage.uses == {"reduced"},
+        ),
+        Remedy(
+            "Return the mask, and take the indices that {it} gives outside the compiled function; "
+            "or set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`.",
+            if_=lambda usage: usage.uses == {"returned"},
         ),
         Remedy(
             "Use the mask itself where the indices of {it} select or write: "

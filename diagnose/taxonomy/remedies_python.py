@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.remedy import HELD, OUTSIDE, Remedy
-from fullgraph.diagnose.taxonomy.usage import Usage
+from fullgraph.diagnose.taxonomy.usage import Usage, parse
 
 
 def _code_and_value(usage: Usage) -> str:
     return f"{usage.expression} {usage.value}"
+
+
+def _has_output_gradients(usage: Usage) -> bool:
+    """Return whether a call of `torch.autograd.grad` is given gradients of its outputs."""
+    node = parse(usage.expression)
+    if not isinstance(node, ast.Call):
+        return False
+    return len(node.args) > 2 or any(one.arg == "grad_outputs" for one in node.keywords)
 
 
 REMEDIES: dict[C, tuple[Remedy, ...]] = {
@@ -62,6 +71,17 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
         Remedy(
             "Differentiate the function itself: `{func}` in place of {it}.",
             r"autograd\.functional\.",
+        ),
+        Remedy(
+            "Leave the function around {it} to eager, with `torch.compiler.disable`: compiled code "
+            "cannot be differentiated twice.",
+            r"create_graph\s*=\s*True",
+        ),
+        Remedy(
+            "Write {it} as a call of `torch.func.vjp`: it is a product with what it is given as "
+            "gradients of the outputs.",
+            r"autograd\.grad\(",
+            _has_output_gradients,
         ),
         Remedy(
             "Return the loss, and call `{code}` outside the compiled function.",

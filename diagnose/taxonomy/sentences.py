@@ -28,8 +28,8 @@ _SENTENCES: dict[C, str] = {
     C.GUARD: "{it} asks for the value of a number that the graph knows only at run time{here}.",
     C.SCALAR: "{it} extracts a Python scalar from a tensor{here}.",
     C.MASK: "{it} has a shape that depends on the values of its mask{here}.",
-    C.MASKED_ASSIGNMENT: "{it} has a shape that depends on data{here}, though it is read only "
-    "to be written back.",
+    C.MASKED_ASSIGNMENT: "{it} has a shape that depends on data{here}, and what is made of it is "
+    "written back.",
     C.NONZERO: "{it} has a shape that depends on data{here}.",
     C.BINCOUNT: "{it} has a length that depends on data{here}.",
     C.DYNAMIC_SHAPE: "{it} makes a tensor whose shape depends on data{here}.",
@@ -83,7 +83,7 @@ _SENTENCES: dict[C, str] = {
     C.COMPREHENSION: "{it} holds a graph break inside a comprehension.",
     C.LOOP: "{it} lies in a loop, and Dynamo cannot resume in the middle of a loop.",
     C.CONTEXT_MANAGER: "{it} uses a context manager that Dynamo cannot enter{object}.",
-    C.COPY: "{it} copies an object, and Dynamo does not enter `copy`.",
+    C.COPY: "{it} copies an object that Dynamo cannot copy.",
     C.CLASS: "{it} defines a class inside the compiled region.",
     C.DATACLASS: "{it} uses a dataclass in a way that Dynamo does not support.",
     C.INTROSPECTION: "{it} cannot be traced: {looks}.",
@@ -209,6 +209,8 @@ def _special_case_sentence(usage: Usage, category: C) -> str:
         return "{it} makes an nn.Parameter: it runs inside the compiled region."
     if category is C.GUARD and usage.has_shape and callee_of(expression):
         return "{it} needs, inside, a number that the graph knows only at run time{here}."
+    if category is C.GUARD and re.fullmatch(r"[A-Za-z_][\w.]*\[[A-Za-z_][\w.]*\]", expression):
+        return "{it} is chosen by a number that the graph knows only at run time."
     if category is C.GUARD and expression.startswith("for "):
         return "{it} iterates as often as the data decide, which the graph knows only at run time."
     if category is C.TENSOR_MUTATION and expression.endswith(".data"):

@@ -44,7 +44,8 @@ class Usage:
     torch/distributions/distribution.py:71"; "" if the user's own code broke."""
     exit: str = ""
     """The exit at the end of a branch whose condition the expression is: "break", "continue",
-    "return", "raise", "handled raise" if the function catches it; "" if there is none."""
+    "return", "return None", "raise", "handled raise" if the function catches it; "" if there is
+    none."""
     exits_if: bool | None = True
     """The truth of the expression with which that exit is taken; None if it does not say that."""
     branch_writes: bool = False
@@ -130,6 +131,13 @@ class Usage:
         return bool(re.match(r"(np|numpy)\.", self.expression))
 
     @property
+    def is_made_on_host(self) -> bool:
+        """Whether the expression reads nothing but torch, and names no device: it is on the CPU."""
+        node = parse(self.expression)
+        names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} if node else set()
+        return names == {"torch"} and not re.search("device|cuda", self.expression)
+
+    @property
     def is_tensor(self) -> bool:
         """Whether the expression's value was a tensor in eager."""
         return bool(TENSOR.match(self.value or ""))
@@ -199,8 +207,14 @@ def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> tuple[str, bo
         for end, side in ends:
             if isinstance(end, kind):
                 is_handled = name == "raise" and handles(around, statement)
+                if isinstance(end, ast.Return) and _is_none(end.value):
+                    return "return None", side
                 return f"handled {name}" if is_handled else name, side
     return "", True
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return node is None or (isinstance(node, ast.Constant) and node.value is None)
 
 
 def _truth_for(side: bool, around: list[ast.AST], statement: ast.stmt | None) -> bool | None:

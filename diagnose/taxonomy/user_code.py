@@ -10,7 +10,7 @@ from functools import partial
 from fullgraph.diagnose.taxonomy import needed_numbers, random_draws
 from fullgraph.diagnose.taxonomy.known_functions import callee_of
 from fullgraph.diagnose.taxonomy.sentences import quote
-from fullgraph.diagnose.taxonomy.usage import Usage, parse
+from fullgraph.diagnose.taxonomy.usage import TENSOR, Usage, parse
 
 _METHODS = {"sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "floor", "ceil"}
 """Functions of `math` that tensors have as methods of the same name and meaning."""
@@ -107,10 +107,12 @@ def _reduction(usage: Usage) -> str:
 
 
 def _container(usage: Usage) -> str:
-    """Return `table` for `table[i]`; "" for other code."""
+    """Return `table` for `table[i]`, unless it is a tensor; "" for other code."""
     match parse(usage.expression):
         case ast.Subscript(value=ast.Name() | ast.Attribute() as container, slice=index):
-            return "" if isinstance(index, ast.Slice | ast.Tuple) else ast.unparse(container)
+            code = ast.unparse(container)
+            is_tensor = TENSOR.match(usage.parts.get(code, ""))
+            return "" if isinstance(index, ast.Slice | ast.Tuple) or is_tensor else code
     return ""
 
 

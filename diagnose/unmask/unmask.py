@@ -8,6 +8,7 @@ it did not take, and the search continues there.
 
 from __future__ import annotations
 
+import ast
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from fullgraph.compiler.observe import (
     condition_around,
     nodes_to_instrument,
 )
-from fullgraph.compiler.sources import Owner, owner_of
+from fullgraph.compiler.sources import Owner, owner_of, read_source
 from fullgraph.diagnose.causes import HiddenBreak, calling_positions, place_of
 from fullgraph.diagnose.unmask.trace_with_replacements import (
     NOT_EVALUATED,
@@ -185,6 +186,7 @@ class _UnmaskSearch:
         hidden = [
             HiddenBreak(brk, place_of(brk), _place_behind(brk, replaced), bool(branches.forced))
             for brk in self.add_targets(breaks)
+            if not (branches.forced and _is_raise(place_of(brk)))  # it ends a call, not a graph
         ]
         self.suspects |= {h.place.span: h for h in hidden if h.place.span in self.unreplaceable}
         found = [h for h in hidden if h.place.span not in self.unreplaceable]
@@ -303,6 +305,11 @@ def _has_condition(target: ReplaceableBreak) -> bool:
         )
     except NotInstrumentable:
         return False
+
+
+def _is_raise(place: Position) -> bool:
+    source = read_source(place.file)
+    return source is not None and isinstance(source.node(place), ast.Raise)
 
 
 def _is_consequence(brk: Break) -> bool:

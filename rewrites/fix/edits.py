@@ -24,9 +24,14 @@ from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, prop
 from fullgraph.rewrites.fix.program_facts import observe_program
 from fullgraph.rewrites.fix.results import unified_diff
 from fullgraph.rewrites.proof import verify_inductor
+from fullgraph.rewrites.rule import Applicability
 
 _MISCOMPILED = re.compile(r"\buniform\(")
 """Inductor of torch 2.13 reads a traced float of `random`, a float64, as a float32."""
+_SINGULAR = re.compile(
+    r"[\w)\]] / |\b(div|divide|sqrt|rsqrt|log\w*|pow|acos|asin|norm|reciprocal)\("
+)
+"""Finds operations whose gradient is not finite everywhere."""
 _OF_BACKWARD = {
     f"torch._dynamo.config.{name}" for name in ("compiled_autograd", "trace_autograd_ops")
 }
@@ -185,6 +190,7 @@ def _edit(offer: Offer, cause_ids: Iterable[str]) -> Edit:
     """Return an offer as an `Edit`; `cause_ids` are the ids of the causes that it removes."""
     rewrite, document = offer.rewrite, offer.document
     diff = unified_diff(document.file, document.text, offer.text)
+    assumes = (*rewrite.assumes, *_finite_sides(changed_lines(diff, "+")))
     return Edit(
         rule=offer.rule.code,
         file=document.file,
@@ -193,11 +199,23 @@ def _edit(offer: Offer, cause_ids: Iterable[str]) -> Edit:
         after=changed_lines(diff, "+"),
         why=rewrite.why,
         diff=diff,
-        applicability=rewrite.applicability.value,
-        assumes=rewrite.assumes,
+        applicability=_trust(rewrite.applicability, assumes).value,
+        assumes=assumes,
         settings=tuple(f"{name} = {value!r}" for name, value in rewrite.settings.items()),
         removes=tuple(cause_ids),
     )
+
+
+def _trust(applicability: Applicability, assumes: Collection[str]) -> Applicability:
+    is_unsafe = assumes and applicability is Applicability.SAFE
+    return Applicability.UNSAFE if is_unsafe else applicability
+
+
+def _finite_sides(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return what must hold of new code, which no proof has run, that computes what it drops."""
+    code = "\n".join(lines)
+    risky = "torch.where(" in code and _SINGULAR.search(code)
+    return ("the gradient of the side not chosen is finite",) if risky else ()
 
 
 def changed_lines(diff: str, sign: str) -> tuple[str, ...]:

@@ -12,6 +12,12 @@ from fullgraph.rewrites.rule import Refusal, Rule
 pytestmark = pytest.mark.compiles
 
 
+@pytest.fixture(autouse=True)
+def expected(own_errors):
+    yield
+    own_errors.clear()
+
+
 def chatty(x):
     print(x.sum())
     if x.sum() > 0:

@@ -19,20 +19,24 @@ After:
 
 Always unsafe: side effects and Python values of the first call hold for all later ones.
 
-Refuses: code in `forward` itself, nested functions, generators, functions with decorators other
-than `staticmethod`, `torch.no_grad` and `torch.inference_mode`, helpers that draw random numbers in
-Python, read tensors' values, look at the frames around them, or read a global variable that a
-function of the file changes, and in a file that uses `torch.jit` those that read other names of
-the file: `torch.jit.script` does not find these through the decorator.
+Refuses: code in `forward` itself, nested functions, generators, methods of classes that are no
+nn.Module, functions with decorators other than `staticmethod`, `torch.no_grad` and
+`torch.inference_mode`, helpers that draw random numbers in Python, read tensors' values, look at
+the frames around them, or read a global variable that a function of the file changes, and in a file
+that uses `torch.jit` those that read other names of the file: `torch.jit.script` does not find
+these through the decorator.
 """
 
 from __future__ import annotations
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site, written_variable
+from fullgraph.rewrites.analysis.classes import classes_around
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.source import dotted_name
 from fullgraph.rewrites.transforms.boundaries import decorate, find_helper, reads_values
 
 _OPAQUE = frozenset(
@@ -77,6 +81,12 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     name = helper.name.value
     if reason := reads_values(site, helper):
         return Refusal(reason)
+    classes = classes_around(site, helper)
+    bases = {dotted_name(arg.value) for one in classes for arg in one.bases}
+    named = {one.name.value for one in classes}
+    is_static = any(m.matches(one.decorator, m.Name("staticmethod")) for one in helper.decorators)
+    if classes and not is_static and bases <= {*named, "object", "abc.ABC"}:
+        return Refusal(f"`{name}` is a method of `{classes[0].name.value}`, which is no nn.Module")
     if written := written_variable(site.document, [helper.body]):
         return Refusal(f"`{name}` reads `{written[0]}`, which line {written[1]} changes")
     try:

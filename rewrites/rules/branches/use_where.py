@@ -68,7 +68,7 @@ from fullgraph.rewrites.transforms.branches.whole_branch import (
     rewrite_conditional,
 )
 
-_WHY = "`torch.where` computes both branches and selects, so nothing depends on the data."
+_WHY = "`torch.where` computes both branches and selects: no branch depends on data."
 _FINITE_GUARD = (
     "where `{tensor}` is not finite, `torch.where` gives a gradient of NaN, and the branch gives "
     "none: test it after the compiled call, and skip the step there"

@@ -191,7 +191,7 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
         edits = name_positions(uses)
         return Rewrite(
             edits,
-            "A mask of the whole dimension stays a tensor."
+            "The bounds of the slice stay tensors."
             if bounds
             else "An index of one dimension stays a tensor.",
             assumes=tuple(uses.assumes),

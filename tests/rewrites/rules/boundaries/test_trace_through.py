@@ -43,6 +43,13 @@ def test_left_alone(body, reason):
     assert any(reason in one for one in outcome.refusals), outcome.refusals
 
 
+def test_a_method_of_a_plain_object_is_left_alone():
+    source = SOURCE.replace("class Model(torch.nn.Module)", "class Model")
+    source = source.replace("super().__init__()", "pass").format(body=LOCKED)
+    fixes = fix(imported(source).Model().forward, X, select=["FG903"], inductor=False)
+    assert "which is no nn.Module" in fixes.unfixed[0].reason
+
+
 def test_forward_itself_is_left_alone():
     source = SOURCE.format(body="return x").replace("return self.scaled(x * 2)", LOCKED)
     outcome = rewritten(source, X)
