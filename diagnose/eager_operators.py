@@ -40,9 +40,12 @@ def _count_in_eager(program: Program, graphs: Sequence[Collection[Line]]) -> tup
     skipped = program.eager_calls
     first = replace(program, calls=program.calls[: skipped + 1], loss=None)
     with _LineRecorder() as recorder:
-        raised = run_without_compiling(
-            lambda: first.run(first.target, lambda call: recorder.forget(call < skipped))
-        )
+
+        def forget_eager_call(call: int) -> None:
+            if call < skipped:
+                recorder.lines.clear()
+
+        raised = run_without_compiling(lambda: first.run(first.target, forget_eager_call))
     return None if raised is not None else count_around(recorder.lines, graphs)
 
 
@@ -72,11 +75,6 @@ class _LineRecorder(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[Line] = []
-
-    def forget(self, whether: bool) -> None:
-        """Forget all lines so far, if that is asked for."""
-        if whether:
-            self.lines.clear()
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None

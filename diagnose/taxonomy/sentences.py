@@ -83,7 +83,7 @@ _SENTENCES: dict[C, str] = {
     C.COMPREHENSION: "{it} holds a graph break inside a comprehension.",
     C.LOOP: "{it} lies in a loop, and Dynamo cannot resume in the middle of a loop.",
     C.CONTEXT_MANAGER: "{it} uses a context manager that Dynamo cannot enter{object}.",
-    C.COPY: "{it} copies an object that Dynamo cannot copy.",
+    C.COPY: "{it} copies an object, which is beyond Dynamo.",
     C.CLASS: "{it} defines a class inside the compiled region.",
     C.DATACLASS: "{it} uses a dataclass in a way that Dynamo does not support.",
     C.INTROSPECTION: "{it} cannot be traced: {looks}.",

@@ -186,8 +186,10 @@ class _UnmaskSearch:
         hidden = [
             HiddenBreak(brk, place_of(brk), _place_behind(brk, replaced), bool(branches.forced))
             for brk in self.add_targets(breaks)
-            if not (branches.forced and _is_raise(place_of(brk)))  # it ends a call, not a graph
         ]
+        if branches.forced:  # a `raise` on a side that no input takes ends a call, not a graph
+            self.ignored |= {h.place.span for h in hidden if _is_raise(h.place)}
+            hidden = [h for h in hidden if h.place.span not in self.ignored]
         self.suspects |= {h.place.span: h for h in hidden if h.place.span in self.unreplaceable}
         found = [h for h in hidden if h.place.span not in self.unreplaceable]
         for place, reason in outcome.refused:
