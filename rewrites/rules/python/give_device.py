@@ -11,7 +11,8 @@ After:
     steps = torch.arange(n, device=self.device)  # one for each
     noise = torch.randn(n, 3, device=self.device)
 
-Assumes nothing: every call inside the block is one that is known to make tensors, or not to.
+Unsafe where the caller gives the device and devices are read afterwards: compiled, a tensor that is
+given "cpu:0" says so, and in eager it says "cpu".
 
 Refuses: blocks that call other functions or make modules, which may make tensors too, or that
 assign the device; `as`; `device=` of something that may be None; and devices that would be computed
@@ -20,13 +21,21 @@ more than once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import MAKERS, PURE_CALLS, Site, names_bound, torch_name, walk
+from fullgraph.rewrites.analysis import (
+    MAKERS,
+    PURE_CALLS,
+    Site,
+    names_bound,
+    parameter_of,
+    torch_name,
+    walk,
+)
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, dotted_name, inline_block, replace_nodes
 
@@ -72,7 +81,27 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(
         {block: inline_block(block, replace_nodes(block.body, edits).body)},
         "`device=` says at each place what the block said for all.",
+        assumes=tuple(_assumptions(site, block, device)),
     )
+
+
+def _assumptions(site: Site, block: cst.With, device: cst.BaseExpression) -> Iterator[str]:
+    """Yield what must hold of a device that the caller gives, where devices are read afterwards.
+
+    A tensor on "cpu:0" is on "cpu" in eager, and on "cpu:0" where Dynamo traces it.
+    """
+    function = site.document.function(block)
+    inside = {*walk(block)}
+    reads = (
+        one
+        for one in (walk(function) if function is not None else ())
+        if m.matches(one, m.Attribute(attr=m.Name("device"))) and one not in inside
+        if not one.deep_equals(device)
+    )
+    of_tensor = isinstance(device, cst.Attribute) and site.is_tensor(device.value)
+    is_given = parameter_of(site.document, device) is not None and not of_tensor
+    if is_given and next(reads, None) is not None:
+        yield f'`{site.document.code(device)}` is never "cpu:0"'
 
 
 _DEVICE = m.Arg(keyword=m.Name("device"))

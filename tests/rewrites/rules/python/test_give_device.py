@@ -96,3 +96,19 @@ def test_a_device_of_none_is_that_of_the_block():
     source = f"{HEAD}def f(x):\n    with torch.device('meta'):\n        return torch.ones(4{{}})\n"
     text, *_ = offered(source.format(", device=None"), "torch.device('meta')", CATEGORY, X)
     assert "return torch.ones(4, device='meta')" in text
+
+
+@pytest.mark.parametrize(
+    ("device", "after", "is_assumed"),
+    [
+        ("d", "return y, y.device", True),
+        ("d", "return y", False),
+        ("x.device", "return y, y.device", False),
+        ("'cpu'", "return y, y.device", False),
+    ],
+)
+def test_an_index_of_the_cpu_shows_where_devices_are_read(device, after, is_assumed):
+    body = f"with torch.device({device}):\n        y = torch.ones(4)\n    {after}"
+    source = f"{HEAD}def f(x, d):\n    {body}\n"
+    _, rewrites, _ = offered(source, f"torch.device({device})", CATEGORY, X, "cpu", rule="FG811")
+    assert rewrites[0].assumes == (('`d` is never "cpu:0"',) if is_assumed else ())
