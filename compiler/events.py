@@ -140,8 +140,8 @@ class Graph:
     """Number of pieces that DDPOptimizer split the graph into; 1 if it did not."""
     operators: OperatorTrace | None = None
     """Operators that the graph calls; None if not recorded or if it fails on fake tensors."""
-    inner_lines: tuple[tuple[str, int], ...] = ()
-    """(file, line) of the call nodes in its subgraphs."""
+    lines: frozenset[tuple[str, int]] = frozenset()
+    """(file, line) of its call nodes and those of its subgraphs."""
 
     @property
     def ops(self) -> int:

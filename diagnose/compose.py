@@ -278,9 +278,9 @@ def _find_fallbacks(
 def _note_syncs(causes: tuple[Cause, ...]) -> Iterator[Note]:
     """Yield a note for each cause that makes the host wait for the device."""
     for cause in causes:
-        is_of_numpy = "NumPy" in cause.message or Usage(cause.expression).is_of_numpy
-        is_of_host = is_of_numpy or Usage(cause.expression).is_made_on_host
-        if cause.category in _NEEDS_HOST_VALUE and not is_of_host:
+        usage = Usage(cause.expression)
+        is_on_host = "NumPy" in cause.message or usage.is_of_numpy or usage.is_made_on_host
+        if cause.category in _NEEDS_HOST_VALUE and not is_on_host:
             yield Note(
                 "sync",
                 f"`{cause.expression}` needs a value on the host: if its tensor is on a GPU, each "

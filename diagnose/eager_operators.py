@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import traceback
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,11 @@ from torch.overrides import TorchFunctionMode
 
 from fullgraph.compiler.events import Graph
 from fullgraph.compiler.observe import run_without_compiling
+from fullgraph.compiler.private import innermost_user_line
 from fullgraph.compiler.program import Program
 from fullgraph.diagnose.trace import IsolatedJob
 
 Line = tuple[str, int]
-_TORCH = torch.__path__[0]
 
 
 def make_counting_job(
@@ -26,14 +27,8 @@ def make_counting_job(
 
     It runs the call in eager, and returns the counts of `count_around`; None if the run fails.
     """
-    lines = [_lines_of(graph) for graph in graphs]
+    lines = [graph.lines for graph in graphs]
     return lambda emit, in_process: _count_in_eager(program, lines)
-
-
-def _lines_of(graph: Graph) -> frozenset[Line]:
-    nodes = ((one.file, one.line) for one in graph.nodes)
-    known = ((file, line) for file, line in nodes if file is not None and line is not None)
-    return frozenset((*known, *graph.inner_lines))
 
 
 def _count_in_eager(program: Program, graphs: Sequence[Collection[Line]]) -> tuple[int, ...] | None:
@@ -80,7 +75,10 @@ class _LineRecorder(TorchFunctionMode):
         self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = function(*args, **(kwargs or {}))
-        if _is_operator(function, result) and (line := _user_line()) is not None:
+        if _is_operator(function, result):
+            stack = traceback.walk_stack(sys._getframe(1))
+            line = innermost_user_line((frame.f_code.co_filename, at) for frame, at in stack)
+            assert line is not None
             self.lines.append(line)
         return result
 
@@ -91,18 +89,3 @@ def _is_operator(function: Any, result: object) -> bool:
     name = getattr(function, "__name__", "")
     makes = any(isinstance(one, torch.Tensor) for one in several) and name != "__get__"
     return makes or name == "__setitem__"
-
-
-def _user_line() -> Line | None:
-    """Return the innermost line outside torch and this file; None if there is none."""
-    files = ((frame.f_code.co_filename, frame.f_lineno) for frame in _frames())
-    return next(
-        (one for one in files if not one[0].startswith(_TORCH) and one[0] != __file__), None
-    )
-
-
-def _frames() -> Iterator[Any]:
-    frame = sys._getframe(1)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back  # type: ignore[assignment]

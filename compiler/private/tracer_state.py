@@ -7,9 +7,10 @@ import itertools
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 
@@ -235,37 +236,46 @@ def graph_nodes(gm: torch.fx.GraphModule) -> tuple[tuple[Node, ...], tuple[str, 
     return tuple(nodes), tuple(inputs), outputs
 
 
-def subgraph_lines(gm: torch.fx.GraphModule) -> tuple[tuple[str, int], ...]:
-    """Return the user's (file, line) of each call node in the subgraphs of a graph."""
-    inner = (one for one in gm.modules() if one is not gm and isinstance(one, torch.fx.GraphModule))
-    nodes = (node for one in inner for node in one.graph.nodes if node.op.startswith("call_"))
-    found = dict.fromkeys(_user_line(node) for node in nodes)
-    return tuple((file, line) for file, line in found if file is not None and line is not None)
+def graph_lines(gm: torch.fx.GraphModule) -> frozenset[tuple[str, int]]:
+    """Return the user's (file, line) of each call node in a graph and its subgraphs."""
+    graphs = (one.graph for one in gm.modules() if isinstance(one, torch.fx.GraphModule))
+    nodes = (node for graph in graphs for node in graph.nodes if node.op.startswith("call_"))
+    return frozenset(filter(None, map(_user_line, nodes)))
+
+
+def graph_break_reason(output: OutputGraph, gm: torch.fx.GraphModule) -> Any:
+    """Return Dynamo's reason of the break that ended a graph; None if the frame returned."""
+    name = "compile_subgraph_reason"
+    why = getattr(output, name, None) or getattr(gm, name, None)
+    return why if why is not None and why.graph_break else None
 
 
 def describe_node(node: torch.fx.Node, gm: torch.fx.GraphModule) -> Node:
     """Return a call node as an event: target, shape, and the innermost user line."""
-    file, line = _user_line(node)
+    file, line = _user_line(node) or (None, None)
     return Node(_target_name(node, gm), file, line, shape_text(node.meta.get("example_value")))
 
 
-def _user_line(node: torch.fx.Node) -> tuple[str | None, int | None]:
-    return _innermost_user_line(_FRAME_LINE.findall(node.meta.get("stack_trace") or ""))
+def _user_line(node: torch.fx.Node) -> tuple[str, int] | None:
+    frames = _FRAME_LINE.findall(node.meta.get("stack_trace") or "")
+    return innermost_user_line((file, int(line)) for file, line in reversed(frames))
 
 
 _TORCH = torch.__path__[0]
 _FULLGRAPH = str(Path(__file__).parents[2])
 
 
-def _innermost_user_line(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:
-    """Return file and line of the innermost frame outside torch, else of the last frame.
+def innermost_user_line(frames: Iterable[tuple[str, int]]) -> tuple[str, int] | None:
+    """Return file and line of the innermost frame outside torch, else of the innermost frame.
 
-    `frames` are (file, line), outermost first. (None, None) if there are none.
+    `frames` are (file, line), innermost first. None if there are none.
     """
-    for file, line in reversed(frames):
+    innermost = None
+    for file, line in frames:
         if not file.startswith(_TORCH):
-            return file, int(line)
-    return (frames[-1][0], int(frames[-1][1])) if frames else (None, None)
+            return file, line
+        innermost = innermost or (file, line)
+    return innermost
 
 
 def _target_name(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:

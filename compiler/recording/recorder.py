@@ -35,13 +35,14 @@ from fullgraph.compiler.private import (
     frame_position,
     function_name,
     gb_ids,
+    graph_break_reason,
+    graph_lines,
     graph_nodes,
     guard_positions,
     listen,
     root_cause_of,
     running_modules,
     running_tracers,
-    subgraph_lines,
     summary_positions,
     tx_position,
 )
@@ -189,11 +190,7 @@ class Recorder:
         for source, lines in guard_positions(output).items():
             self._guard_lines.setdefault((frame, source), lines)
         nodes, inputs, outputs = graph_nodes(gm)
-        why = getattr(output, "compile_subgraph_reason", None) or getattr(
-            gm, "compile_subgraph_reason", None
-        )
-        if why is not None and not why.graph_break:
-            why = None
+        why = graph_break_reason(output, gm)
         stack = summary_positions(why.user_stack) if why else ()
         compile_id = current_compile_id()
         self._has_broken |= why is not None
@@ -208,7 +205,7 @@ class Recorder:
                 stack[-1] if stack else None,
                 "backward" if compile_id.startswith("!") else "forward",
                 operators=self._operators_of(gm),
-                inner_lines=subgraph_lines(gm),
+                lines=graph_lines(gm),
             )
         )
 

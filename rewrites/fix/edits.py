@@ -24,7 +24,6 @@ from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, prop
 from fullgraph.rewrites.fix.program_facts import observe_program
 from fullgraph.rewrites.fix.results import unified_diff
 from fullgraph.rewrites.proof import verify_inductor
-from fullgraph.rewrites.rule import Applicability
 
 _MISCOMPILED = re.compile(r"\buniform\(")
 """Inductor of torch 2.13 reads a traced float of `random`, a float64, as a float32."""
@@ -188,27 +187,24 @@ def _rank(offer: Offer, edit: Edit) -> tuple[object, ...]:
 
 def _edit(offer: Offer, cause_ids: Iterable[str]) -> Edit:
     """Return an offer as an `Edit`; `cause_ids` are the ids of the causes that it removes."""
-    rewrite, document = offer.rewrite, offer.document
+    document = offer.document
     diff = unified_diff(document.file, document.text, offer.text)
-    assumes = (*rewrite.assumes, *_finite_sides(changed_lines(diff, "+")))
+    before, after = (changed_lines(diff, sign) for sign in "-+")
+    assumes = (*offer.rewrite.assumes, *_finite_sides(after))
+    rewrite = replace(offer.rewrite, assumes=assumes)
     return Edit(
         rule=offer.rule.code,
         file=document.file,
         line=offer.at.line,
-        before=changed_lines(diff, "-"),
-        after=changed_lines(diff, "+"),
+        before=before,
+        after=after,
         why=rewrite.why,
         diff=diff,
-        applicability=_trust(rewrite.applicability, assumes).value,
-        assumes=assumes,
+        applicability=rewrite.applicability.value,
+        assumes=rewrite.assumes,
         settings=tuple(f"{name} = {value!r}" for name, value in rewrite.settings.items()),
         removes=tuple(cause_ids),
     )
-
-
-def _trust(applicability: Applicability, assumes: Collection[str]) -> Applicability:
-    is_unsafe = assumes and applicability is Applicability.SAFE
-    return Applicability.UNSAFE if is_unsafe else applicability
 
 
 def _finite_sides(lines: Iterable[str]) -> tuple[str, ...]:

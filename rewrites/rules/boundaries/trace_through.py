@@ -30,14 +30,13 @@ these through the decorator.
 from __future__ import annotations
 
 import libcst as cst
-import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site, written_variable
 from fullgraph.rewrites.analysis.classes import classes_around
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import dotted_name
-from fullgraph.rewrites.transforms.boundaries import decorate, find_helper, reads_values
+from fullgraph.rewrites.transforms.boundaries import decorate, find_helper, is_static, reads_values
 
 _OPAQUE = frozenset(
     {
@@ -84,8 +83,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     classes = classes_around(site, helper)
     bases = {dotted_name(arg.value) for one in classes for arg in one.bases}
     named = {one.name.value for one in classes}
-    is_static = any(m.matches(one.decorator, m.Name("staticmethod")) for one in helper.decorators)
-    if classes and not is_static and bases <= {*named, "object", "abc.ABC"}:
+    if classes and not is_static(helper) and bases <= {*named, "object", "abc.ABC"}:
         return Refusal(f"`{name}` is a method of `{classes[0].name.value}`, which is no nn.Module")
     if written := written_variable(site.document, [helper.body]):
         return Refusal(f"`{name}` reads `{written[0]}`, which line {written[1]} changes")

@@ -4,6 +4,7 @@ from fullgraph.rewrites.transforms.boundaries.helper import (
     decorate,
     find_early_exit,
     find_helper,
+    is_static,
     reads_values,
 )
 from fullgraph.rewrites.transforms.boundaries.operator import define_operator
@@ -15,5 +16,6 @@ __all__ = [
     "define_operator_of_statements",
     "find_early_exit",
     "find_helper",
+    "is_static",
     "reads_values",
 ]

@@ -112,8 +112,7 @@ def call_of_function(
     listed, codes, skipped = helper.params, [], False
     if listed.posonly_params:
         return None
-    static = any(m.matches(one.decorator, _STATIC) for one in helper.decorators)
-    is_method = owner is not None and not static
+    is_method = owner is not None and not is_static(helper)
     for one in (*listed.params, *listed.kwonly_params):
         code = one.name.value
         if is_method and one is listed.params[0]:
@@ -181,6 +180,10 @@ def decorate(
     new = cst.Decorator(cst.parse_expression(text))
     lines = [*static, new, *helper.decorators[len(static) :]]
     return {helper: helper.with_changes(decorators=lines)}, assumes
+
+
+def is_static(helper: cst.FunctionDef) -> bool:
+    return any(m.matches(one.decorator, _STATIC) for one in helper.decorators)
 
 
 def uses_torchscript(document: Document) -> bool:
