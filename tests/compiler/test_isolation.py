@@ -212,13 +212,12 @@ def test_compiled_coroutines_are_looked_at_without_starting_them():
         return x + 1
 
     def job(emit):
-        with pytest.raises(StopIteration):
-            torch.compile(coroutine, backend="eager")(torch.ones(2)).send(None)
+        # closed before it starts: torch 2.13 writes beyond the frame of a compiled coroutine that runs
+        torch.compile(coroutine, backend="eager")(torch.ones(2)).close()
         before = state_digest([coroutine])
         assert run_isolated(lambda emit: 1, where="process").value == 1
         return state_digest([coroutine]) == before
 
-    # in a child: what torch made of the coroutine may crash the process when it is freed
     outcome = run_isolated(job, where="fork")
     assert outcome.value is True, outcome.output
 
