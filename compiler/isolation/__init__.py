@@ -9,6 +9,7 @@ from fullgraph.compiler.isolation.accelerators import (
     set_random_states,
     synchronize_devices,
 )
+from fullgraph.compiler.isolation.deadline import Deadline, TimeUp
 from fullgraph.compiler.isolation.fork_safety import choose_process
 from fullgraph.compiler.isolation.fork_server import (
     has_fork_server,
@@ -46,6 +47,7 @@ from fullgraph.compiler.isolation.snapshots import Snapshot, devices_of, snapsho
 
 __all__ = [
     "ClippedText",
+    "Deadline",
     "Emit",
     "GroupSpec",
     "Job",
@@ -54,6 +56,7 @@ __all__ = [
     "JobProcess",
     "RandomStates",
     "Snapshot",
+    "TimeUp",
     "available_memory",
     "begin_isolated",
     "choose_process",

@@ -120,6 +120,8 @@ def _run_fix(args: argparse.Namespace) -> int:
             print(f"fullgraph: wrote {path}", file=sys.stderr)
         if not written:
             print("fullgraph: there is no edit to write.", file=sys.stderr)
+    if args.diff and fixes.ended_by:
+        print(f"fullgraph: {fixes.verdict}", file=sys.stderr)
     if fixes.before.error is not None:
         print(f"fullgraph: {fixes.before.error}", file=sys.stderr)
         return BAD_INPUT

@@ -9,8 +9,10 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.private import find_failed_index
 from fullgraph.compiler.sources import read_source
 from fullgraph.diagnose.explanation_data import Cause
+from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.results import FullgraphRun
-from fullgraph.rewrites.fix.search import EditedProgram, ProgramRuns, SearchState, search_edits
+from fullgraph.rewrites.fix.runs import ProgramRuns
+from fullgraph.rewrites.fix.search import SearchState, search_edits
 from fullgraph.rewrites.proof import Check
 from fullgraph.rewrites.rule import Applicability
 
@@ -25,16 +27,16 @@ def search_index_edits(
     """Edit the indices `x[t]` at which Inductor stops; return the new state.
 
     An index that is a 0-d tensor is a number whose value AOTAutograd does not know. Return `state`
-    itself if the run `whole` succeeded with other edits or none, if it has no edits or no single
-    graph, and if it still does not run in the end. At most `rounds` indices are edited; `level` is
-    the least safe applicability that an edit may have.
+    itself without Inductor, if the run `whole` succeeded with other edits or none, if it has no
+    edits or no single graph, and if it still does not run in the end. At most `rounds` indices are
+    edited; `level` is the least safe applicability that an edit may have.
     """
-    if whole is not None and whole.check.ok:
+    if not runs.inductor or (whole is not None and whole.check.ok):
         return state
     found = state
     for _ in range(rounds + 1):
         program = found.program
-        if program.parent is None or not program.explanation.fullgraph.ok or runs.is_late():
+        if program.parent is None or not program.explanation.fullgraph.ok:
             return state
         check = runs.check_fullgraph(program.texts, found.accepted)
         if check.ok:

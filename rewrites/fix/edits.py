@@ -6,12 +6,14 @@ import functools
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import libcst as cst
 
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.isolation import Deadline, TimeUp
 from fullgraph.compiler.observe import FunctionValues
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import index_live_functions, is_user_code
@@ -66,9 +68,10 @@ class EditOffers:
         if explanation.error is not None:
             return explanation
         if seconds is not None and explanation.fullgraph.ok:
-            check = verify_inductor(program, seconds)
-            verified = replace(explanation, verification=Verification(check.ok, check.detail))
-            explanation = replace(verified, verdict=verdict(verified))
+            with suppress(TimeUp):
+                check = verify_inductor(program, Deadline(seconds))
+                verified = replace(explanation, verification=Verification(check.ok, check.detail))
+                explanation = replace(verified, verdict=verdict(verified))
         causes = [cause for cause in explanation.causes if is_user_code(cause.position.file)]
         causes += recompile_causes(explanation)
         if not causes:

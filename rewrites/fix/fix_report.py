@@ -33,6 +33,8 @@ _STYLES = {
 def verdict(fixes: FixResult) -> str:
     """Return the result in one line: graphs and causes before and after, number of edits."""
     end = f" · torch {fixes.torch.partition('+')[0]}"
+    if fixes.ended_by:
+        end = f"; {describe_end(fixes)}{end}"
     if fixes.before.error is not None:
         return f"{fixes.before.error}{end}"
     if not fixes.before.causes and not fixes.before.recompiles:
@@ -45,7 +47,8 @@ def verdict(fixes: FixResult) -> str:
     if not fixes.after.fullgraph.ok:  # fewer graphs can mean more eager code
         parts[0] += f" ({count_ops(fixes.before)} → {count_ops(fixes.after)} ops in them)"
     parts.append(f"causes {len(fixes.before.causes)} → {len(fixes.after.causes)}")
-    parts.append(f"{_format_count(len(safe), 'edit')}, proved" if safe else "no safe edit")
+    none = "no edit proved yet" if fixes.ended_by else "no safe edit"
+    parts.append(f"{_format_count(len(safe), 'edit')}, proved" if safe else none)
     line = ", ".join(parts)
     if unsafe:
         replaced = sum(bool(s.replaced_by) for s in safe)
@@ -66,6 +69,13 @@ def verdict(fixes: FixResult) -> str:
     if count_recompiles(fixes.before):
         line += f"; {_describe_counts(fixes, len(safe), len(unsafe))}"
     return line + end
+
+
+def describe_end(fixes: FixResult) -> str:
+    """Return what was not reached: "the time limit came before the proof of FG301 at net.py:12"."""
+    left = fixes.unreached
+    shown = (*left[:3], f"{len(left) - 3} more") if len(left) > 4 else left
+    return f"{fixes.ended_by} came before {', '.join(shown) or 'all was tried'}"
 
 
 def _describe_counts(fixes: FixResult, safe: int, unsafe: int) -> str:
@@ -160,6 +170,8 @@ def to_dict(fixes: FixResult) -> dict[str, object]:
         ],
         "diff": fixes.diff(),
         "diff_unsafe": fixes.diff(unsafe=True),
+        "ended_by": fixes.ended_by or None,
+        "unreached": list(fixes.unreached),
     }
 
 
@@ -307,6 +319,8 @@ def proof_sentence(suggestion: Suggestion) -> str:
     if proof.state is ProofState.PROVED:
         sides = f" {_branches_sentence(proof)}" if proof.branches else ""
         return f"Proved{tried}: {', '.join(check.name for check in proof.checks)}.{sides}"
+    if proof.state is ProofState.TIME_UP:
+        return "Not proved yet: the time was up."
     if proof.state is ProofState.NOT_RUN:
         return "An idea, not an edit: it was not tried."
     title = "One side seen" if proof.state is ProofState.ONE_SIDE else "Not proved"

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.isolation import Deadline, TimeUp
 from fullgraph.compiler.sources import imports_of_cells, is_user_code, read_source
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.analysis import Knowledge, Site, walk
@@ -154,16 +155,23 @@ def propose(
     facts: Knowledge,
     rules: Sequence[Rule] | None = None,
     entry: Position | None = None,
+    deadline: Deadline | None = None,
 ) -> list[Offers]:
     """Return, for each cause, the offers of all rules, the best offer first.
 
     `facts` is what is known of the values of expressions; `rules` are all rules by default. `entry`
-    is where the compiled function is defined, if that is known.
+    is where the compiled function is defined, if that is known. Raises `TimeUp` if the rules have
+    not answered for every cause before `deadline`.
     """
     causes = tuple(causes)
     places = tuple(cause.position for cause in causes)
     asked = all_rules() if rules is None else rules
-    return [_offers_for(cause, facts, asked, places, entry) for cause in causes]
+    offers = []
+    for cause in causes:
+        if deadline is not None and deadline.is_over:
+            raise TimeUp
+        offers.append(_offers_for(cause, facts, asked, places, entry))
+    return offers
 
 
 def exempted(offers: Iterable[Offer]) -> frozenset[str]:

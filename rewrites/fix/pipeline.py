@@ -2,61 +2,40 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from fullgraph.compiler.display import progress_line
+from fullgraph.compiler.isolation import Deadline, TimeUp
 from fullgraph.compiler.ladder import Backend
-from fullgraph.compiler.private import patch_config
-from fullgraph.compiler.program import Loss, Program, parse_program
+from fullgraph.compiler.program import Loss, parse_program
 from fullgraph.compiler.sources import index_live_functions
-from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.captured_indices import search_index_edits
-from fullgraph.rewrites.fix.causes import CauseKey, staying_causes
-from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
+from fullgraph.rewrites.fix.causes import CauseKey
+from fullgraph.rewrites.fix.config_ideas import prove_config_ideas
+from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.fixes import Fixes
-from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers, exempted, names_of
-from fullgraph.rewrites.fix.program_facts import propose_with_facts
-from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
+from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_uncompiled
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
-from fullgraph.rewrites.fix.recompiles import CheckedSetting, CompileSetting, find_setting
+from fullgraph.rewrites.fix.recompiles import CheckedSetting, find_setting
 from fullgraph.rewrites.fix.results import NOT_RUN, FullgraphRun, list_suggestions, list_unfixed
+from fullgraph.rewrites.fix.runs import ProgramRuns
 from fullgraph.rewrites.fix.search import (
-    EditedProgram,
-    ProgramRuns,
     SearchState,
-    Texts,
     search_safe_edits,
     search_unsafe_edits,
 )
-from fullgraph.rewrites.proof import (
-    Check,
-    Proof,
-    ProofState,
-    RunMemo,
-    override_program,
-    prove,
-    share_failure,
-    verify_inductor,
-)
+from fullgraph.rewrites.proof import Check, Proof
 from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.rules import all_rules, select_rules
 
 ROUNDS, SECONDS = 8, 300.0
 """Default limits of `fix`: rounds of edits, and wall time in seconds."""
-UNMASK_SECONDS = 30.0
-"""Time limit for each explanation to look for hidden causes."""
-PROOF_SECONDS = 5.0
-"""Minimum time limit of a proof, even when `seconds` have passed."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +46,30 @@ class FixStep:
     """"proving FG301 at line 12"."""
     seconds: float
     """Time since the start."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What the stages of `fix` have found so far: each makes a new one of the last."""
+
+    plain: SearchState
+    """The end of the search for safe edits in plain code, where that for unsafe ones begins."""
+    safe: SearchState
+    unsafe: SearchState
+    base: SearchState
+    """What a setting of the caller is tried on."""
+    whole: FullgraphRun | None = None
+    ideas: Mapping[tuple[CauseKey, str], Proof] = field(default_factory=dict)
+    setting: CheckedSetting | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the program, with some of its edits or none, ran under `fullgraph=True`."""
+        return self.whole is not None and self.whole.check.ok
+
+    def with_safe(self, state: SearchState) -> Found:
+        """Return this with `state` as the end of both searches."""
+        return replace(self, safe=state, unsafe=state)
 
 
 @index_live_functions()
@@ -95,8 +98,9 @@ def fix(
             `explain`; the proof adds inputs of its own.
         select, ignore: codes or names of rules, or prefixes of them.
         inductor: whether to run the result under Inductor, once.
-        rounds, seconds: limits of the search; edits proved before a limit are kept. The last run
-            may take a few seconds more.
+        rounds: limit of the search.
+        seconds: wall time after which `fix` returns what is proved by then. `ended_by` of the
+            result says so, and what was not proved has the state "time was up".
         progress: called before every run of the program.
 
     Nothing is written: `Fixes.diff()` shows the edits, `Fixes.apply()` writes them, `Fixes.model`
@@ -124,274 +128,166 @@ def fix(
         if progress is not None:
             progress(FixStep(what, time.monotonic() - start))
 
-    interrupts: list[KeyboardInterrupt] = []
-
-    def is_late() -> bool:
-        return bool(interrupts) or time.monotonic() - start > seconds
-
-    def seconds_left() -> float:
-        return max(PROOF_SECONDS, seconds - (time.monotonic() - start))
-
-    memo = RunMemo()
-    proved: dict[Hashable, Sequence[Offer]] = {}
-    granted: dict[Hashable, frozenset[str]] = {}  # by all edits that a text has
-    proposed: dict[Hashable, list[Offers]] = {}
-    explained: dict[Hashable, Explanation] = {}
-
-    def propose_edits(edited: EditedProgram) -> list[Offers]:
-        """Return the offers for the causes of an edited program."""
-        key = _key_of(edited.texts), edited.explanation.causes
-        if key not in proposed:
-            report_progress("recording eager values")
-            found = propose_with_facts(program, edited, rules, seconds_left())
-            if is_late():
-                return found
-            proposed[key] = found
-        return proposed[key]
-
-    def prove_edits(base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
-        """Prove that `texts`, with all edits of `offers`, behave as `base` does."""
-        report_progress(f"proving {names_of(offers)}")
-        granted[_key_of(texts)] = granted.get(_key_of(base), frozenset()) | exempted(offers)
-        if not base:
-            proved[_key_of(texts)] = offers
-        return run_proof(base, texts, offers)
-
-    def run_proof(
-        base: Texts,
-        texts: Texts,
-        offers: Sequence[Offer],
-        inductor: bool = False,
-        backward: bool = False,
-    ) -> Proof:
-        """Prove all edits of `offers` together, without repeating runs that `memo` holds."""
-        rewrites = [offer.rewrite for offer in offers]
-        differs = any(offer.as_compiled is not offer for offer in offers)
-        compiled = apply_offers(offer.as_compiled for offer in offers)[0] if differs else {}
-        return prove(
-            program,
-            texts,
-            base=base,
-            as_compiled={**texts, **compiled},
-            inductor=inductor,
-            backward=backward,
-            memo=memo,
-            tests=[test for offer in offers for test in offer.tests],
-            seconds=seconds_left(),
-            numbers=any(rewrite.numbers for rewrite in rewrites),
-            strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
-            exempt=exempted(offers) | granted.get(_key_of(base), frozenset()) - {"randomness"},
-            both=[test for offer in offers for test in offer.needed_tests],
-        )
-
-    failures: list[str] = []
-
-    @functools.cache
-    def check_original() -> Check:
-        report_progress("running the original under Inductor")
-        return verify_inductor(program, seconds_left(), fullgraph=False)
-
-    def prove_under_inductor(texts: Texts, offers: Sequence[Offer]) -> Proof:
-        """Prove under Inductor; ignore a failure that the original program has, too."""
-        report_progress("running under Inductor")
-        key = _key_of(texts)
-        inductor = not runs_whole(texts, offers)
-        if key in proved:  # in one step from the original: its runs in eager are known
-            proof = run_proof({}, texts, proved[key], inductor, backward=True)
-        else:
-            proof = prove(
-                program,
-                texts,
-                seconds=seconds_left(),
-                inductor=inductor,
-                backward=True,
-                numbers=any(offer.rewrite.numbers for offer in offers),
-                strict=False,
-                exempt=exempted(offers),
-                memo=memo,
-            )
-        shared = [check for check in proof.checks if check.name == "backward" and check.ok]
-        failures.extend(check.detail for check in shared if check.detail)
-        failed = [check for check in proof.checks if not check.ok]
-        if [check.name for check in failed] != ["inductor"]:
-            return proof
-        if not share_failure(original := check_original(), failed[0]):
-            return proof
-        failures.append(original.detail)
-        return replace(proof, state=ProofState.PROVED)
-
-    verified: dict[Hashable, Check] = {}
-
-    def check_fullgraph(texts: Texts, offers: Sequence[Offer]) -> Check:
-        """Run edited texts under `fullgraph=True` with Inductor; remember the check."""
-        key = _key_of(texts)
-        if key not in verified:
-            report_progress("running under fullgraph=True with Inductor")
-            with override_program(program.target, texts):
-                verified[key] = verify_inductor(program, seconds_left(), exempt=exempted(offers))
-        return verified[key]
-
-    def runs_whole(texts: Texts, offers: Sequence[Offer]) -> bool:
-        """Return whether edited texts are one graph in both modes and run so under Inductor.
-
-        That run includes the one in default mode: the graph is the same.
-        """
-        after = explained.get(_key_of(texts))
-        if after is None or after.default.breaks or after.recompiles or not after.fullgraph.ok:
-            return False
-        needed = whole is None or not whole.check.ok  # else `verify` would not run it
-        return needed and not is_late() and check_fullgraph(texts, offers).ok
-
-    def verify(edits: str, state: SearchState) -> FullgraphRun | None:
-        """Run the edited program with `fullgraph=True` and Inductor; None if it has breaks.
-
-        Without Inductor, that Dynamo captured it as one graph is all that is known.
-        """
-        one_graph = known[0].causes and state.program.explanation.fullgraph.ok
-        if not one_graph or is_late():
-            return None
-        if not inductor:
-            return FullgraphRun(edits, Check("fullgraph", True, NOT_RUN))
-        return FullgraphRun(edits, check_fullgraph(state.program.texts, state.accepted))
-
-    def explain_edits(texts: Texts, offers: Sequence[Offer]) -> Explanation:
-        """Return the explanation of the program with edited texts."""
-        key = _key_of(texts)
-        if key not in explained:
-            report_progress(f"explaining after {names_of(offers)}")
-            found = _explain_with(program, texts, seconds_left())
-            if is_late():
-                return found
-            explained[key] = found
-        return explained[key]
-
-    def explain_with_setting(setting: CompileSetting) -> Explanation:
-        report_progress(f"trying {setting}")
-        with patch_config(setting.config):
-            return _explain_with(setting.of(program), base.program.texts, seconds_left())
-
-    def verify_setting(setting: CompileSetting) -> Check:
-        report_progress(f"running with {setting}{' under Inductor' if inductor else ''}")
-        with patch_config(setting.config), override_program(program.target, base.program.texts):
-            return verify_inductor(
-                setting.of(program),
-                seconds_left(),
-                fullgraph=False,
-                exempt=exempted(base.accepted),
-                original=program if setting.tensors or setting.warm_up else None,
-                backend="inductor" if inductor else "eager",
-            )
-
-    def explain_with_config(config: Config, causes: Sequence[Cause]) -> Explanation:
-        """Explain with a setting; stop early once none of `causes` can be removed by it."""
-        report_progress(f"trying {', '.join(config)}")
-        old, texts = unsafe.program.explanation, unsafe.program.texts
-        with patch_config(config), closing(_explanations_with(program, texts, seconds_left())) as e:
-            for found in e:
-                if len(staying_causes(old, found, causes)) == len(causes):
-                    break
-        return found
-
-    def prove_with_config(config: Config) -> Proof:
-        report_progress(f"proving {', '.join(config)}")
-        texts = unsafe.program.texts
-        with patch_config(config):
-            exempt = granted.get(_key_of(texts), frozenset()) - {"randomness"}
-            return prove(program, texts, base=texts, seconds=seconds_left(), exempt=exempt)
-
-    runs = ProgramRuns(
-        propose_edits, prove_edits, prove_under_inductor, check_fullgraph, explain_edits, is_late
-    )
+    runs = ProgramRuns(program, rules, Deadline(seconds), report_progress, inductor=inductor)
+    interrupt: KeyboardInterrupt | None = None
     with progress_line("Explaining …") as show:
-        report_progress("explaining")
         known: list[Explanation] = []
+        found: Found | None = None
         try:
-            for step in _explanations_with(program, {}, seconds_left()):
+            for step in runs.explanations():
                 known = [step]
-        except KeyboardInterrupt as interrupt:
+            found = _begin(known[0])
+            for stage in STAGES:
+                found = stage(found, runs, rounds)
+        except TimeUp:
+            pass
+        except KeyboardInterrupt as pressed:
             if not known:
                 raise
-            interrupts.append(interrupt)
-        before = EditedProgram({}, known[0])
-        safe = unsafe = base = SearchState(before)
-        ideas: Mapping[tuple[CauseKey, str], Proof] = {}
-        whole: FullgraphRun | None = None
-        setting: CheckedSetting | None = None
-        try:
-            whole = verify("none", safe)
-            plain, safe = search_safe_edits(safe, runs, rounds)
-            base = safe
-            safe = unsafe = search_recompile_edits(safe, Applicability.SAFE, runs)
-            if inductor:
-                safe = search_index_edits(safe, whole, Applicability.SAFE, runs, rounds)
-                safe = unsafe = undo_under_inductor(safe, runs)
-            if safe.program is not before:
-                whole = _better(whole, lambda: verify("safe", safe))
-            unsafe = base = search_unsafe_edits(plain, safe, runs, rounds)
-            tried = _better(whole, lambda: verify("unsafe", unsafe))
-            if tried is None or not tried.check.ok:  # else `fullgraph=True` is the answer
-                unsafe = base = search_with_boundaries(unsafe, plain, safe, runs, rounds)
-            unsafe = search_recompile_edits(unsafe, Applicability.UNSAFE, runs)
-            if inductor and unsafe.program is not safe.program:
-                unsafe = search_index_edits(unsafe, whole, Applicability.UNSAFE, runs, rounds)
-                unsafe = undo_under_inductor(unsafe, runs)
-                whole = _better(whole, lambda: verify("unsafe", unsafe))
-            if whole is None or not whole.check.ok:
-                ideas = prove_config_ideas(unsafe, explain_with_config, prove_with_config, is_late)
-            broken = bool(unsafe.program.explanation.causes) and not (whole and whole.check.ok)
-            if unsafe.program.explanation.recompiles or broken:
-                base = unsafe  # else the setting stands beside the edits
-            if base.program.explanation.recompiles or broken:
-                setting = find_setting(
-                    base.program.explanation,
-                    program,
-                    explain=explain_with_setting,
-                    verify=verify_setting,
-                    is_late=is_late,
-                )
-        except KeyboardInterrupt as interrupt:
-            interrupts.append(interrupt)
-    ended_by = "Ctrl-C" if interrupts else "the time limit" if is_late() else None
+            interrupt = pressed
+    found = found or _begin(known[0])
+    ended_by = "Ctrl-C" if interrupt else "the time limit" if runs.is_late() else None
     fixes = Fixes(
         torch=torch.__version__,
         target=program.name,
-        before=before.explanation,
-        after=safe.program.explanation,
-        after_unsafe=unsafe.program.explanation,
-        whole=whole,
-        call_setting=setting,
-        compiler_failure=failures[0] if failures else "",
-        suggestions=list_suggestions(safe, unsafe, ideas, whole),
-        unfixed=list_unfixed(unsafe, rules, ended_by, whole, setting),
-        originals={**safe.originals, **unsafe.originals},
-        texts=safe.program.texts,
-        texts_unsafe=unsafe.program.texts,
+        before=known[0],
+        after=found.safe.program.explanation,
+        after_unsafe=found.unsafe.program.explanation,
+        whole=found.whole,
+        call_setting=found.setting,
+        compiler_failure=runs.compiler_failure,
+        suggestions=list_suggestions(found.safe, found.unsafe, found.ideas, found.whole, ended_by),
+        unfixed=list_unfixed(found.unsafe, rules, ended_by, found.whole, found.setting),
+        originals={**found.safe.originals, **found.unsafe.originals},
+        texts=found.safe.program.texts,
+        texts_unsafe=found.unsafe.program.texts,
         subject=program.target,
+        ended_by=ended_by or "",
+        ran_compiled=runs.has_compiled,
     )
-    if interrupts:
-        interrupts[0].partial = fixes  # type: ignore[attr-defined]
-        raise interrupts[0]
+    if interrupt is not None:
+        interrupt.partial = fixes  # type: ignore[attr-defined]
+        raise interrupt
     return fixes
 
 
-def _better(
-    known: FullgraphRun | None, run: Callable[[], FullgraphRun | None]
-) -> FullgraphRun | None:
-    """Return `known` if that run succeeded; else `run()`, or `known` if `run()` is None."""
-    return known if known is not None and known.check.ok else run() or known
+def _begin(explanation: Explanation) -> Found:
+    """Return what is found before any edit is tried."""
+    before = SearchState(EditedProgram({}, explanation))
+    return Found(before, before, before, before)
 
 
-def _key_of(texts: Texts) -> Hashable:
-    return frozenset(texts.items())
+def _run_without_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    return replace(found, whole=_run_fullgraph("none", found.safe, runs))
 
 
-def _explain_with(program: Program, texts: Texts, seconds: float) -> Explanation:
-    """Return the explanation of the program with edited texts, after `seconds` at the latest."""
-    (last,) = deque(_explanations_with(program, texts, seconds), maxlen=1)
-    return last
+def _find_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    plain, safe = search_safe_edits(found.safe, runs, rounds)
+    return replace(found, plain=plain, safe=safe, unsafe=safe, base=safe)
 
 
-def _explanations_with(program: Program, texts: Texts, seconds: float) -> Generator[Explanation]:
-    """Yield the partial explanations of the program with edited texts, the whole one last."""
-    with override_program(program.target, texts):
-        yield from explanations(program, seconds=min(UNMASK_SECONDS, seconds), limit=seconds)
+def _find_safe_recompile_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    return found.with_safe(search_recompile_edits(found.safe, Applicability.SAFE, runs))
+
+
+def _mend_safe_indices(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    level = Applicability.SAFE
+    return found.with_safe(search_index_edits(found.safe, found.whole, level, runs, rounds))
+
+
+def _compile_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    return found.with_safe(undo_uncompiled(found.safe, runs))
+
+
+def _run_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    if found.is_whole or found.safe.program.parent is None:
+        return found
+    return replace(found, whole=_run_fullgraph("safe", found.safe, runs) or found.whole)
+
+
+def _find_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    unsafe = search_unsafe_edits(found.plain, found.safe, runs, rounds)
+    return replace(found, unsafe=unsafe, base=unsafe)
+
+
+def _find_boundaries(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    tried = found.is_whole or _run_fullgraph("unsafe", found.unsafe, runs)
+    if tried is True or (tried and tried.check.ok):
+        return found  # `fullgraph=True` is the answer
+    unsafe = search_with_boundaries(found.unsafe, found.plain, found.safe, runs, rounds)
+    return replace(found, unsafe=unsafe, base=unsafe)
+
+
+def _find_unsafe_recompile_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    unsafe = search_recompile_edits(found.unsafe, Applicability.UNSAFE, runs)
+    return replace(found, unsafe=unsafe)
+
+
+def _mend_unsafe_indices(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    if found.unsafe.program is found.safe.program:
+        return found
+    level = Applicability.UNSAFE
+    unsafe = search_index_edits(found.unsafe, found.whole, level, runs, rounds)
+    return replace(found, unsafe=unsafe)
+
+
+def _compile_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    if found.unsafe.program is found.safe.program:
+        return found
+    return replace(found, unsafe=undo_uncompiled(found.unsafe, runs))
+
+
+def _run_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    if found.is_whole or found.unsafe.program is found.safe.program:
+        return found
+    return replace(found, whole=_run_fullgraph("unsafe", found.unsafe, runs) or found.whole)
+
+
+def _prove_settings(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    if found.is_whole:
+        return found
+    return replace(found, ideas=prove_config_ideas(found.unsafe, runs))
+
+
+def _find_setting(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    broken = bool(found.unsafe.program.explanation.causes) and not found.is_whole
+    if found.unsafe.program.explanation.recompiles or broken:
+        found = replace(found, base=found.unsafe)  # else the setting stands beside the edits
+    if found.base.program.explanation.recompiles or broken:
+        return replace(found, setting=find_setting(found.base, runs))
+    return found
+
+
+STAGES: tuple[Callable[[Found, ProgramRuns, int], Found], ...] = (
+    _run_without_edits,
+    _find_safe_edits,
+    _find_safe_recompile_edits,
+    _mend_safe_indices,
+    _compile_safe_edits,
+    _run_safe_edits,
+    _find_unsafe_edits,
+    _find_boundaries,
+    _find_unsafe_recompile_edits,
+    _mend_unsafe_indices,
+    _compile_unsafe_edits,
+    _run_unsafe_edits,
+    _prove_settings,
+    _find_setting,
+)
+"""What `fix` does after the explanation, in order; a search has `rounds` rounds at most."""
+
+
+def _run_fullgraph(edits: str, state: SearchState, runs: ProgramRuns) -> FullgraphRun | None:
+    """Run the edited program with `fullgraph=True` and Inductor; None if it has breaks.
+
+    `edits` says which edits it has. Without Inductor, that Dynamo captured it as one graph is all
+    that is known.
+    """
+    first = state.program
+    while first.parent is not None:
+        first = first.parent
+    if not first.explanation.causes or not state.program.explanation.fullgraph.ok:
+        return None
+    if not runs.inductor:
+        return FullgraphRun(edits, Check("fullgraph", True, NOT_RUN))
+    return FullgraphRun(edits, runs.check_fullgraph(state.program.texts, state.accepted))

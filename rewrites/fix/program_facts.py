@@ -9,12 +9,12 @@ from functools import cached_property
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.facts import Term, ValueSummary
-from fullgraph.compiler.isolation import run_isolated, snapshot
+from fullgraph.compiler.isolation import Deadline, TimeUp, run_isolated, snapshot
 from fullgraph.compiler.observe import FunctionValues, observe_functions
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import is_user_code
+from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.offers import Offers, places_to_observe, propose
-from fullgraph.rewrites.fix.search import EditedProgram
 from fullgraph.rewrites.proof import override_program, resize_calls
 from fullgraph.rewrites.rule import Rule
 
@@ -50,35 +50,35 @@ class ProgramFacts:
 
 
 def facts_of_program(
-    program: Program, places: Collection[Position], seconds: float
+    program: Program, places: Collection[Position], deadline: Deadline
 ) -> ProgramFacts:
     """Run the program once in eager, in isolation; return the facts at `places`.
 
-    A later run on inputs of other sizes is isolated too. Each has `seconds` at most.
+    A later run on inputs of other sizes is isolated too. Both end with `deadline` at the latest.
     """
 
     def observe_sizes() -> tuple[FunctionValues, ...]:
         outcome = run_isolated(
             lambda emit: observe_resized(program, places),
             objects=program.objects(),
-            seconds=seconds,
+            seconds=deadline.left(),
         )
         return outcome.value or ()
 
-    return ProgramFacts(observe_program(program, places, seconds), observe_sizes)
+    return ProgramFacts(observe_program(program, places, deadline), observe_sizes)
 
 
 def observe_program(
-    program: Program, places: Collection[Position], seconds: float | None = None
+    program: Program, places: Collection[Position], deadline: Deadline | None = None
 ) -> FunctionValues:
     """Run the program once in eager, in isolation; return the values at `places`.
 
-    There are no values if the run fails or takes longer than `seconds`; None means no limit.
+    There are no values if the run fails or does not end before `deadline`.
     """
     outcome = run_isolated(
         lambda emit: observe_functions(lambda: program.run(program.target), tuple(places)),
         objects=program.objects(),
-        seconds=seconds,
+        seconds=deadline.left() if deadline is not None else None,
     )
     return outcome.value or FunctionValues()
 
@@ -101,11 +101,19 @@ def observe_resized(program: Program, places: Collection[Position]) -> tuple[Fun
 
 
 def propose_with_facts(
-    program: Program, edited: EditedProgram, rules: Sequence[Rule], seconds: float
+    program: Program, edited: EditedProgram, rules: Sequence[Rule], deadline: Deadline
 ) -> list[Offers]:
-    """Run `edited` once in eager to record facts; return the rules' offers for its causes."""
+    """Run `edited` once in eager to record facts; return the rules' offers for its causes.
+
+    Raises `TimeUp` where the time is up before all facts are known and all rules have answered.
+    """
     causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
     places = tuple(places_to_observe(causes))
+    if deadline.is_over:
+        raise TimeUp
     with override_program(program.target, edited.texts):
-        facts = facts_of_program(program, places, seconds)
-        return propose(causes, facts, rules, program.position)
+        facts = facts_of_program(program, places, deadline)
+        offers = propose(causes, facts, rules, program.position, deadline)
+    if deadline.is_over:
+        raise TimeUp
+    return offers

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import libcst as cst
 
+from fullgraph.compiler.isolation import TimeUp
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
+from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.offers import Offer, edit_places, inserted_after
+from fullgraph.rewrites.fix.runs import ProgramRuns
 from fullgraph.rewrites.fix.search import (
-    EditedProgram,
     EditTrial,
-    ProgramRuns,
     SearchState,
     is_better,
     search_edits,
@@ -38,18 +40,20 @@ def search_with_boundaries(
         other = search_edits(other, Applicability.UNSAFE, runs, rounds)
         if _breaks(other) <= _breaks(found):
             found = other
-    return _drop_covered_edits(found, runs)
+    with suppress(TimeUp):
+        found = _drop_covered_edits(found, runs)
+    return found
 
 
-def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
-    """Undo the last edits until the program behaves under Inductor as the original does.
+def undo_uncompiled(state: SearchState, runs: ProgramRuns) -> SearchState:
+    """Undo the last edits until the program behaves compiled as the original does.
 
     Return the new state, in which the undone edits have failed.
     """
     while (parent := state.program.parent) is not None:
-        # The last edits are proved under Inductor even if the time is over: see PROOF_SECONDS.
-        proof = runs.prove_under_inductor(state.program.texts, state.accepted)
-        if proof.state is not ProofState.FAILED and _gains_capture_alone(state.program):
+        proof = runs.prove_compiled(state.program.texts, state.accepted)
+        captured = runs.inductor and _gains_capture_alone(state.program)
+        if proof.state is not ProofState.FAILED and captured:
             check = runs.check_fullgraph(state.program.texts, state.accepted)
             proved = proof.state if check.ok else ProofState.FAILED
             proof = replace(proof, state=proved, checks=(*proof.checks, check))
@@ -107,7 +111,7 @@ def _drop_covered_edits(state: SearchState, runs: ProgramRuns) -> SearchState:
     such edits precede it.
     """
     program, boundary = state.program, _last_boundary(state)
-    if boundary is None or program.parent is None or runs.is_late():
+    if boundary is None or program.parent is None:
         return state
     covered, base = [program.trial], program.parent
     while base.parent is not None and _is_covered(state.trials[base.trial], boundary):

@@ -9,14 +9,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fullgraph.compiler.isolation import TimeUp
 from fullgraph.compiler.sources import is_user_code
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.diagnose.taxonomy import RootKind
 from fullgraph.rewrites.fix.causes import count_recompiles, recompile_causes
+from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.offers import Offer
-from fullgraph.rewrites.fix.search import EditedProgram, EditTrial, ProgramRuns, SearchState
-from fullgraph.rewrites.proof import Check, ProofState
+from fullgraph.rewrites.fix.runs import ProgramRuns
+from fullgraph.rewrites.fix.search import EditTrial, SearchState
+from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability
 
 _EXPERT: dict[str, str] = {
@@ -66,12 +69,15 @@ def search_recompile_edits(
     `level` is the least safe applicability that an edit may have.
     """
     tried = True
-    while tried and not runs.is_late() and state.program.explanation.recompiles:
+    while tried and state.program.explanation.recompiles:
         causes = tuple(recompile_causes(state.program.explanation))
         if not causes:
             break
         asked = replace(state.program.explanation, causes=causes)
-        found = runs.propose(replace(state.program, explanation=asked))
+        try:
+            found = runs.propose(replace(state.program, explanation=asked))
+        except TimeUp:
+            break
         state = state.with_offers(found)
         tried = False
         for offer in _offers_to_try(state, level):
@@ -110,10 +116,13 @@ def _try_offer(
     """
     program = state.program
     texts = {**program.texts, offer.document.file: offer.text}
-    proof = runs.prove(program.texts, texts, [offer])
     explanation = program.explanation
+    try:
+        proof = runs.prove(program.texts, texts, [offer])
+        explanation = runs.explain(texts, [offer]) if proof.holds else explanation
+    except TimeUp:
+        proof = Proof(ProofState.TIME_UP)
     if proof.holds:
-        explanation = runs.explain(texts, [offer])
         check = _check_recompiles(program.explanation, explanation)
         result = proof.state if check.ok else ProofState.FAILED
         proof = replace(proof, state=result, checks=(*proof.checks, check))

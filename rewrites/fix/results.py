@@ -107,6 +107,23 @@ class FixResult:
     """Texts of these files with the unsafe edits, too, by path."""
     subject: Callable[..., object] | None = field(default=None, repr=False, compare=False)
     """The module or function that was passed to `fix`."""
+    ended_by: str = ""
+    """What ended the work before all was tried: "the time limit", "Ctrl-C", or ""."""
+    ran_compiled: bool = True
+    """Whether the edited program ran under Inductor or AOTAutograd, as the last step of a proof."""
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """What `ended_by` came before: edits not proved, causes not looked at, the compiled run."""
+        if not self.ended_by:
+            return ()
+        left = [s for s in self.suggestions if s.proof.state is ProofState.TIME_UP]
+        edits = [f"the proof of {s.rule} at {Path(s.file).name}:{s.line}" for s in left]
+        known = {s.cause for s in left}
+        others = [u for u in self.unfixed if self.ended_by in u.reason and u.cause not in known]
+        causes = [f"an edit of `{u.cause}`" for u in others]
+        ran = self.ran_compiled or not any(s.accepted for s in self.suggestions)
+        return (*edits, *causes, *(() if ran else ("the compiled run of the edits",)))
 
     def diff(self, *, unsafe: bool = False) -> str:
         """Return all accepted edits as one unified diff; with `unsafe` the unsafe ones too."""
@@ -130,8 +147,12 @@ def list_suggestions(
     state: SearchState,
     idea_proofs: Mapping[tuple[CauseKey, str], Proof],
     whole: FullgraphRun | None = None,
+    ended_by: str | None = None,
 ) -> tuple[Suggestion, ...]:
     """Return every offer that was tried, with its last proof, followed by the ideas.
+
+    If something ended the search early, the best edit of each cause that stays and for which none
+    was tried is listed, too.
 
     `safe` is the end of the search for safe edits, `state` that of the one for unsafe edits. A safe
     edit that an unsafe one replaces there follows it. `idea_proofs` holds the proofs of ideas that
@@ -144,8 +165,14 @@ def list_suggestions(
     staying = {cause_key(one) for one in (*explanation.causes, *recompile_causes(explanation))}
     known: set[tuple[str, ProofState]] = set()
     captured = whole is not None and whole.check.ok
+    tried = {cause for *_, cause in found}
     for cause, answer in state.offers.items():
-        for offer in answer.offers if cause in staying and not captured else ():
+        stays = cause in staying and not captured
+        untried = stays and ended_by and cause not in tried
+        for offer in [o for o in answer.offers if o.rewrite.replacements][:1] if untried else ():
+            made = _make_suggestion(offer, Proof(ProofState.TIME_UP), False, state.originals)
+            found[made.rule, offer.is_shorter, made.line, cause] = made
+        for offer in answer.offers if stays else ():
             if offer.rewrite.applicability is Applicability.DISPLAY:
                 proof = idea_proofs.get((cause, offer.rule.code), Proof(ProofState.NOT_RUN))
                 made = _make_suggestion(offer, proof, False, state.originals)
@@ -254,11 +281,13 @@ def _make_suggestion(
 ) -> Suggestion:
     """Return an offer with its proof as a suggestion.
 
-    A safe edit becomes unsafe unless its proof is whole (`Proof.whole`). `accepted` says whether
+    A safe edit becomes unsafe unless its proof is whole (`Proof.whole`), or the time was up before
+    anything was found against it. `accepted` says whether
     the result has the edit; `originals` are the unedited texts by file.
     """
     applicability = offer.rewrite.applicability
-    if applicability is Applicability.SAFE and not proof.whole:
+    is_proved = proof.whole or proof.state is ProofState.TIME_UP
+    if applicability is Applicability.SAFE and not is_proved:
         applicability = Applicability.UNSAFE
     document = offer.document
     return Suggestion(
@@ -328,6 +357,7 @@ def _reason_without_edit(
         for trial in state.trials
         for offer in trial.offers
         if cause_key(offer.cause) == cause_key(cause) and not trial.accepted
+        if trial.proof.state is not ProofState.TIME_UP
     ]
     answer = state.offers.get(cause_key(cause))
     if failed:

@@ -1,36 +1,24 @@
 """Search for edits: try offers together, then one by one, and keep what is proved and pays.
 
 The search is a chain of functions from one `SearchState` to the next. What it needs from the
-program comes through `ProgramRuns`.
+program comes through `ProgramRuns`. Where the time is up, it returns what was found by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from fullgraph.compiler.isolation import TimeUp
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key, check_causes, replaces_causes
+from fullgraph.rewrites.fix.edited_program import EditedProgram, Texts
 from fullgraph.rewrites.fix.offers import EditKey, Offer, Offers, apply_offers
+from fullgraph.rewrites.fix.runs import ProgramRuns
 from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability
-
-Texts = Mapping[str, str]
-"""Edited source texts by file path."""
-
-
-@dataclass(frozen=True, eq=False)
-class EditedProgram:
-    """The program with some edits applied in memory, and its explanation."""
-
-    texts: Texts
-    explanation: Explanation
-    parent: EditedProgram | None = None
-    """The program before the last edit; None without edits."""
-    trial: int = -1
-    """Index of the last edit in `SearchState.trials`."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +28,6 @@ class EditTrial:
     offers: tuple[Offer, ...]
     proof: Proof
     accepted: bool
-
-
-@dataclass(frozen=True)
-class ProgramRuns:
-    """Functions by which the search proposes edits of the program, proves them and explains it."""
-
-    propose: Callable[[EditedProgram], list[Offers]]
-    prove: Callable[[Texts, Texts, Sequence[Offer]], Proof]
-    """Prove that the second texts, made from the first by the offers, behave as the first do."""
-    prove_under_inductor: Callable[[Texts, Sequence[Offer]], Proof]
-    """Prove that texts, made from the original by the offers, behave as it does under Inductor."""
-    check_fullgraph: Callable[[Texts, Sequence[Offer]], Check]
-    """Run texts, made by the offers, under `fullgraph=True` with Inductor."""
-    explain: Callable[[Texts, Sequence[Offer]], Explanation]
-    is_late: Callable[[], bool]
-    """Return whether the time is over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,12 +140,13 @@ def search_edits(
     start = state.program
     for _ in range(rounds):
         explanation = state.program.explanation
-        if runs.is_late() or explanation.error or not explanation.causes:
+        if explanation.error or not explanation.causes:
             break
-        found = runs.propose(state.program)
+        try:
+            found = runs.propose(state.program)
+        except TimeUp:
+            break
         state = state.with_offers(found)
-        if runs.is_late():
-            break
         after = _try_together(state, _next_offers(state, found, level, boundaries), level, runs)
         if after.program is state.program and len(after.trials) == len(state.trials):
             break
@@ -312,16 +285,19 @@ def try_edits(
     """
     program = state.program
     new = {**program.texts, **texts}
-    proof = runs.prove(program.texts, new, offers)
     chain = chain or EditChain(program.explanation)
     mended = [offer.cause for offer in offers]
     costly = [offer.cause for offer in offers if offer.rewrite.needs_both_branches]
     explanation, replaced = program.explanation, False
-    allowed = proof.whole or (proof.holds and level is Applicability.UNSAFE)
+    try:
+        proof = runs.prove(program.texts, new, offers)
+        allowed = proof.whole or (proof.holds and level is Applicability.UNSAFE)
+        explanation = runs.explain(new, offers) if allowed else explanation
+    except TimeUp:
+        proof, allowed = Proof(ProofState.TIME_UP), False
     if proof.holds and not allowed:
         state = replace(state, one_sided=state.one_sided | set(_one_sided_causes(offers, proof)))
     if allowed:
-        explanation = runs.explain(new, offers)
         check = check_causes(chain.start, explanation, mended, costly)
         replaced = not check.ok and replaces_causes(chain.start, explanation, mended)
         result = proof.state if check.ok or replaced else ProofState.FAILED
@@ -371,11 +347,14 @@ def _extend_chain(
     The edit must be proved, and together with the chain it must reduce the causes. If there is
     none, the returned state has the same program.
     """
-    if chain.remaining < 0 or runs.is_late():
+    if chain.remaining < 0:
         return state
     offers_before = state.offers
     known = {cause_key(cause) for cause in chain.start.causes}
-    found = runs.propose(state.program)
+    try:
+        found = runs.propose(state.program)
+    except TimeUp:
+        return state
     state = state.with_offers(found)
     for one in found:
         offer = None if cause_key(one.cause) in known else state.best_offer(one, level)

@@ -16,7 +16,7 @@ from fullgraph.rewrites.proof.live_state import (
 )
 from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofState, Seen
 from fullgraph.rewrites.proof.prove import prove, share_failure, verify_inductor
-from fullgraph.rewrites.proof.run_memo import RunMemo
+from fullgraph.rewrites.proof.run_cache import RunCache, key_of
 
 __all__ = [
     "FINITE_ORIGINAL",
@@ -27,12 +27,13 @@ __all__ = [
     "Check",
     "Proof",
     "ProofState",
-    "RunMemo",
+    "RunCache",
     "Seen",
     "convert_globals",
     "convert_module",
     "copy_calls",
     "find_new_tensors",
+    "key_of",
     "override_program",
     "prove",
     "resize_calls",

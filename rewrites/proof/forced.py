@@ -9,14 +9,14 @@ from functools import partial
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.isolation import snapshot
+from fullgraph.compiler.isolation import Deadline, snapshot
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import edit_functions, read_source
 from fullgraph.rewrites.proof.conditions import find_condition, force_conditions
 from fullgraph.rewrites.proof.live_state import override_program
 from fullgraph.rewrites.proof.proof import Branches, Check, ProofInput, Seen
 from fullgraph.rewrites.proof.recorded_runs import record_case, run_proof_job
-from fullgraph.rewrites.proof.run_memo import RecordedRun
+from fullgraph.rewrites.proof.run_cache import RecordedRun
 
 _Side = tuple[int, bool]
 """A condition, by its index, and the value that it is forced to have."""
@@ -28,7 +28,7 @@ def force_branches(
     tests: Sequence[Position],
     branches: Sequence[Branches],
     special: bool,
-    seconds: float,
+    deadline: Deadline,
     compare: Callable[..., list[Check]],
 ) -> list[Branches]:
     """Return `branches`, with what the two versions do where a side that is missing is forced.
@@ -50,7 +50,7 @@ def force_branches(
     for texts_by_file, where in zip(versions, places, strict=True):
         with override_program(subject.target, texts_by_file):
             job = partial(_run_forced, subject, where, cases, special)
-            ran.append(run_proof_job(subject, seconds, job).value or {})
+            ran.append(run_proof_job(subject, deadline, job).value or {})
     known = list(branches)
     for index, side in ran[0].keys() & ran[1].keys():
         old, new = (one[index, side].behaviours for one in ran)

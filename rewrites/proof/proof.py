@@ -15,6 +15,8 @@ class ProofState(StrEnum):
     """All checks passed, but a side of some condition was neither seen nor forced."""
     FAILED = "failed"
     NOT_RUN = "not run"
+    TIME_UP = "time was up"
+    """The time limit passed before all checks had run: nothing is known of the others."""
 
 
 @dataclass(frozen=True)

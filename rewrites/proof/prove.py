@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.isolation import JobOutcome, run_isolated
+from fullgraph.compiler.isolation import Deadline, JobOutcome
 from fullgraph.compiler.private import tree_leaves
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import read_source
@@ -35,7 +35,7 @@ from fullgraph.rewrites.proof.proof import (
     clauses_of,
 )
 from fullgraph.rewrites.proof.recorded_runs import CHOSEN, Explorer, run_inputs, run_proof_job
-from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo, Side
+from fullgraph.rewrites.proof.run_cache import RecordedRun, RunCache, Side
 from fullgraph.rewrites.proof.wider import wider_calls
 from fullgraph.rewrites.proof.wider_checks import SEEN_BEFORE, check_left, check_wider, wider_cases
 
@@ -59,14 +59,14 @@ def prove(
     base: Mapping[str, str] | None = None,
     as_compiled: Mapping[str, str] | None = None,
     tests: Sequence[Position] = (),
-    seconds: float = 120.0,
+    deadline: Deadline | None = None,
     inductor: bool = False,
     backward: bool = False,
     numbers: bool = False,
     strict: bool = True,
     exempt: Collection[str] = (),
     both: Collection[Position] = (),
-    memo: RunMemo | None = None,
+    cache: RunCache | None = None,
 ) -> Proof:
     """Prove that the program behaves with edited `texts` (by file) as with those of `base`.
 
@@ -80,14 +80,10 @@ def prove(
     tensor may replace a scalar. In eager `as_compiled`, if given, runs in place of `texts`: `texts`
     as compiled code runs them. Unless `strict`, variants on which an operator of the original
     raises are skipped. `exempt` holds what may change (`Rewrite.exempts`). The proof fails unless
-    each test in `both` was true and false. Runs that `memo` holds are not repeated.
+    each test in `both` was true and false. Runs that `cache` holds are not repeated. Raises
+    `TimeUp` if a run does not end before `deadline`.
     """
-    base, memo = base or {}, memo or RunMemo()
-    limit = time.monotonic() + seconds
-
-    def left() -> float:
-        return max(1.0, limit - time.monotonic())
-
+    base, cache, deadline = base or {}, cache or RunCache(), deadline or Deadline()
     with override_program(subject.target, base):
         titles = [_condition_text(test) for test in tests]
         lines = (*titles, *_changed_lines(base, texts))
@@ -95,9 +91,9 @@ def prove(
 
         def explore(known: Mapping[Side, bytes | None]) -> JobOutcome[RecordedRun]:
             explorer = partial(Explorer, subject, tests, known, special, strict)
-            return run_proof_job(subject, left(), lambda: explorer().explore(limit))
+            return run_proof_job(subject, deadline, lambda: explorer().explore())
 
-        old = memo.explore(base, tests, (special, strict), explore)
+        old = cache.explore(base, tests, (special, strict), explore)
     if old.value is None:
         return _failed_proof("eager", f"the original did not run: {_failure_text(old)}")
     cases = list(old.value.behaviours)
@@ -105,7 +101,7 @@ def prove(
     if dropped := _find_unseen(tests, branches, both):
         return _failed_proof("branches", dropped)
     eager_texts = as_compiled or texts
-    run_eager = partial(_run_eager, subject, memo, special, left)
+    run_eager = partial(_run_eager, subject, cache, special, deadline)
     with override_program(subject.target, eager_texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
@@ -113,7 +109,7 @@ def prove(
     if new.value is None:
         return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
-    perturbed = cache(lambda case: _run_perturbed(subject, base, special, left(), case))
+    perturbed = functools.cache(lambda case: _run_perturbed(subject, base, special, deadline, case))
     compare = partial(
         compare_behaviours,
         numbers=numbers,
@@ -124,30 +120,32 @@ def prove(
     names = frozenset() if inductor else new_operators(base, texts)
     if names and all(check.ok for check in checks):
         with override_program(subject.target, eager_texts):
-            checks.append(_check_fake_kernels(subject, left(), names, cases, special))
+            checks.append(_check_fake_kernels(subject, deadline, names, cases, special))
     wide: list[RecordedRun | None] = []
     if all(check.ok for check in checks):
         granted = frozenset({*clauses_of(checks), OTHER_MESSAGE})
         others = [replace(one, calls=()) for one in wider_calls(subject)]
         wide += (run_eager(version, wider_cases(others)).value for version in (base, eager_texts))
-        checks.append(check_wider(others, wide, ran, compare, granted))
+        checks.append(
+            check_wider(others, wide, ran, partial(compare, perturbed=perturbed), granted)
+        )
     few = sorted((one for one in cases if not one.backward), key=lambda one: not one.found)
     few = [cases[0], *(one for one in few if one != cases[0])][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
             job = partial(run_inputs, subject, some, special, backend)
             on_inductor = backend == "inductor"
-            run = partial(run_proof_job, subject, left(), job, inductor=on_inductor)
+            run = partial(run_proof_job, subject, deadline, job, inductor=on_inductor)
             with override_program(subject.target, texts):
-                done = memo.run_compiled(texts, some, special, backend, run)
+                done = cache.run_compiled(texts, some, special, backend, run)
             checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
     if all(check.ok for check in checks):
         same = partial(compare_behaviours, numbers=numbers, exempt={*exempt, *SEEN_BEFORE})
-        checks.append(check_left(subject, (base, texts), wide[0], memo, left, same))
+        checks.append(check_left(subject, (base, texts), wide[0], cache, deadline, same))
     trained = [case for case in cases if case.backward][:1]
     if backward and trained and _trains(subject) and all(check.ok for check in checks):
         versions = (texts, new.value.behaviours), (base, old.value.behaviours)
-        checks.append(_check_backward(subject, versions, trained, special, left, exempt))
+        checks.append(_check_backward(subject, versions, trained, special, deadline, exempt))
     ok = all(check.ok for check in checks)
     assumes = clauses_of(checks)
     if FINITE_ORIGINAL in assumes:  # only those were compared
@@ -157,7 +155,7 @@ def prove(
         return _failed_proof("branches", dropped)
     if ok and not all(one.are_known for one in branches):
         both_texts = base, eager_texts
-        branches = force_branches(subject, both_texts, tests, branches, special, left(), compare)
+        branches = force_branches(subject, both_texts, tests, branches, special, deadline, compare)
     known = all(one.are_known for one in branches)
     state = ProofState.FAILED if not ok else ProofState.PROVED if known else ProofState.ONE_SIDE
     tried = len({replace(case, backward=False) for case in cases})
@@ -187,55 +185,62 @@ def _find_unseen(
 
 def _run_eager(
     subject: Program,
-    memo: RunMemo,
+    cache: RunCache,
     special: bool,
-    seconds_left: Callable[[], float],
+    deadline: Deadline,
     texts: Mapping[str, str],
     cases: Sequence[ProofInput],
 ) -> JobOutcome[RecordedRun]:
-    """Run the program with `texts` in eager on those of `cases` that `memo` does not hold."""
+    """Run the program with `texts` in eager on those of `cases` that `cache` does not hold."""
 
     def run(new: Sequence[ProofInput]) -> JobOutcome[RecordedRun]:
         job = partial(run_inputs, subject, new, special, None)
-        return run_proof_job(subject, seconds_left(), job)
+        return run_proof_job(subject, deadline, job)
 
     with override_program(subject.target, texts):
-        return memo.run_eager(texts, cases, special, run)
+        return cache.run_eager(texts, cases, special, run)
 
 
 def verify_inductor(
     subject: Program,
-    seconds: float = 120.0,
+    deadline: Deadline,
     *,
     fullgraph: bool = True,
     exempt: Collection[str] = (),
     original: Program | None = None,
     backend: str = "inductor",
+    texts: Mapping[str, str] | None = None,
+    cache: RunCache | None = None,
 ) -> Check:
     """Check that `torch.compile(fullgraph=fullgraph)` with Inductor behaves as eager does.
 
     The program runs on the user's inputs, then on inputs of twice the batch size if eager accepts
-    those, each time isolated for at most `seconds`. If `subject` is a variant of `original`, with
-    0-d tensors for numbers or more calls at the start, both must give equal results in eager.
+    those. If `subject` is a variant of `original`, with 0-d tensors for numbers or more calls at
+    the start, both must give equal results in eager. Edited `texts` run in place of the files on
+    disk; runs in eager that `cache` holds are not repeated. Raises `TimeUp` if a run does not end
+    before `deadline`.
     """
+    texts, cache = texts or {}, cache or RunCache()
+    run_eager = partial(_run_eager, subject, cache, False, deadline, texts)
     cases = [ProofInput(0, False, again=True)]
     if subject.eager_calls:
         cases = [ProofInput(number, False) for number in range(CHOSEN)]
-    eager = run_proof_job(subject, seconds, partial(run_inputs, subject, cases, False, None))
+    eager = run_eager(cases)
     if eager.value is None or eager.value.behaviours[cases[0]].raised is not None:
         cases = [ProofInput(0, False)]
-        eager = run_proof_job(subject, seconds, partial(run_inputs, subject, cases, False, None))
+        eager = run_eager(cases)
     if eager.value is None:
         return Check("fullgraph", False, f"it does not run in eager: {_failure_text(eager)}")
     if original is not None:
         job = partial(run_inputs, original, cases, False, None)
-        plain = run_proof_job(original, seconds, job)
+        plain = run_proof_job(original, deadline, job)
         known = plain.value.behaviours if plain.value is not None else {}
         check = _compare_results(known, eager.value.behaviours, subject.eager_calls)
         if not check.ok:
             return Check("eager", False, f"with it eager behaves differently: {check.detail}")
     job = partial(run_inputs, subject, cases[:1], False, backend, fullgraph=fullgraph)
-    compiled = run_proof_job(subject, seconds, job, inductor=backend == "inductor")
+    with override_program(subject.target, texts):
+        compiled = run_proof_job(subject, deadline, job, inductor=backend == "inductor")
     return _check_compiled(backend, compiled, eager.value.behaviours, exempt)
 
 
@@ -260,12 +265,12 @@ def share_failure(one: Check, other: Check) -> bool:
 
 
 def _run_perturbed(
-    subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: ProofInput
+    subject: Program, base: Mapping[str, str], special: bool, deadline: Deadline, case: ProofInput
 ) -> Behaviour | None:
     """Return what the original does on inputs perturbed by one ulp; None if the run failed."""
     near = replace(case, perturbed=True)
     with override_program(subject.target, base):
-        ran = run_proof_job(subject, seconds, lambda: run_inputs(subject, [near], special, None))
+        ran = run_proof_job(subject, deadline, lambda: run_inputs(subject, [near], special, None))
     return ran.value.behaviours[near] if ran.value is not None else None
 
 
@@ -293,7 +298,7 @@ def _check_backward(
     versions: Iterable[tuple[Mapping[str, str], Mapping[ProofInput, Behaviour]]],
     cases: Sequence[ProofInput],
     special: bool,
-    seconds_left: Callable[[], float],
+    deadline: Deadline,
     exempt: Collection[str],
 ) -> Check:
     """Check the gradients of the new code under AOTAutograd.
@@ -305,7 +310,7 @@ def _check_backward(
     for texts, eager in versions:
         with override_program(subject.target, texts):
             job = partial(run_inputs, subject, cases, special, "aot_eager")
-            outcome = run_proof_job(subject, seconds_left(), job)
+            outcome = run_proof_job(subject, deadline, job)
         found.append(_check_compiled("aot_eager", outcome, eager, exempt))
         if found[0].ok:
             break
@@ -314,17 +319,14 @@ def _check_backward(
 
 def _check_fake_kernels(
     subject: Program,
-    seconds: float,
+    deadline: Deadline,
     names: Collection[str],
     cases: Sequence[ProofInput],
     special: bool,
 ) -> Check:
     """Check that the fake kernels of the operators `names` give what the operators give."""
-    outcome = run_isolated(
-        lambda emit: find_wrong_fake(subject, names, cases, special),
-        objects=subject.objects(),
-        seconds=seconds,
-    )
+    job = partial(find_wrong_fake, subject, names, cases, special)
+    outcome = run_proof_job(subject, deadline, job)
     detail = f"the fake kernels could not be checked: {outcome.status}"
     if outcome.value is not None:
         detail = outcome.value
@@ -361,7 +363,7 @@ def _condition_text(test: Position) -> str:
 
 
 def _failure_text(outcome: JobOutcome[RecordedRun]) -> str:
-    """Return why a run failed: its error, signal or limit."""
+    """Return why a run failed: its error or signal."""
     if outcome.error is not None:
         return f"{outcome.error.type}: {outcome.error.message}".partition("\n")[0]
     return str(outcome.signal or outcome.status)

@@ -14,7 +14,9 @@ import torch
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.isolation import (
+    Deadline,
     JobOutcome,
+    TimeUp,
     choose_process,
     preload_inductor,
     run_isolated,
@@ -36,14 +38,18 @@ from fullgraph.rewrites.proof.inputs import (
 )
 from fullgraph.rewrites.proof.proof import ProofInput
 from fullgraph.rewrites.proof.reach import reach, unpack
-from fullgraph.rewrites.proof.run_memo import RecordedRun, Side
+from fullgraph.rewrites.proof.run_cache import RecordedRun, Side
 from fullgraph.rewrites.proof.wider import wider_calls
 
 T = TypeVar("T")
 CHOSEN = 16
-"""Minimum number of inputs to compare on, if time allows."""
+"""Number of inputs to compare on at least, unless they take longer than `VARIANT_SECONDS`."""
 CANDIDATES = 200
 """Maximum number of inputs that a search tries for one branch."""
+VARIANT_SECONDS = 10.0, 20.0
+"""CPU seconds after which no further variant runs: where all sides were seen, and where not."""
+SEARCH_SECONDS = 20.0
+"""CPU seconds for all searches of a proof."""
 _BUFFER_CHANGES = ((0.0, 0.0), (1.0, 100.0), (-1.0, 0.0))
 """Factors and summands for a module's buffers, to reach a branch which no input reaches."""
 
@@ -71,20 +77,23 @@ class Explorer:
         exits = frozenset(n for n, test in enumerate(tests) if ends_loop(test))
         self._run = RecordedRun(exits=exits)
 
-    def explore(self, deadline: float) -> RecordedRun:
-        """Run the original until both branches of each condition ran, or until `deadline`."""
+    def explore(self) -> RecordedRun:
+        """Run the original until both branches of each condition ran, or all was tried.
+
+        What is tried depends on CPU time, which a busy machine does not change.
+        """
         with edit_functions(self._edits):
-            self._run_variants(deadline)
+            self._run_variants()
             for change in _BUFFER_CHANGES if has_buffers(self._subject) else ():
                 if not self._unseen():
                     break
                 self._keep(ProofInput(0, False, buffers=change))
-            self._search(deadline)
+            self._search()
         return self._run
 
-    def _run_variants(self, deadline: float) -> None:
+    def _run_variants(self) -> None:
         """Run the variants in order, and keep those that differ in what they reach."""
-        start, shown = time.monotonic(), set[object]()
+        start, shown = time.process_time(), set[object]()
         for number, _ in enumerate(input_variants(self._subject.calls, special=self._special)):
             case = ProofInput(number, False)
             behaviour = self._record(case)
@@ -96,16 +105,15 @@ class Explorer:
                 self._keep(case, behaviour)
             settled = not self._unseen()
             enough = len(self._run.behaviours) >= 3 * CHOSEN or (settled and number > CHOSEN)
-            share = 12 if settled else 6  # the new code and the other proofs take as long
-            if enough or time.monotonic() - start > max(2.0, (deadline - start) / share):
+            if enough or time.process_time() - start > VARIANT_SECONDS[not settled]:
                 break
 
-    def _search(self, deadline: float) -> None:
+    def _search(self) -> None:
         """Search for inputs that take the branches that no variant took."""
-        start = time.monotonic()
+        start = time.process_time()
 
         def is_late() -> bool:
-            return time.monotonic() - start > max(3.0, (deadline - start) / 8)
+            return time.process_time() - start > SEARCH_SECONDS
 
         for index, wanted in self._unseen():
             side = self._tests[index], wanted
@@ -185,18 +193,23 @@ def run_inputs(
 
 
 def run_proof_job(
-    subject: Program, seconds: float, job: Callable[[], T], *, inductor: bool = False
+    subject: Program, deadline: Deadline, job: Callable[[], T], *, inductor: bool = False
 ) -> JobOutcome[T]:
-    """Run a job of the proof in isolation, for at most `seconds`."""
+    """Run a job of the proof in isolation; raise `TimeUp` if it does not end before `deadline`."""
+    if deadline.is_over:
+        raise TimeUp
     objects = subject.objects()
     where, _ = choose_process(objects)
     folder = None
     if inductor and where == "fork":
         with suppress(Exception):  # the child raises it again, and reports it
             folder = preload_inductor()
-    return run_isolated(
-        lambda emit: job(), objects=objects, seconds=seconds, where=where, cache=folder
+    outcome = run_isolated(
+        lambda emit: job(), objects=objects, seconds=deadline.left(), where=where, cache=folder
     )
+    if outcome.status == "timeout":
+        raise TimeUp
+    return outcome
 
 
 def record_case(

@@ -212,7 +212,7 @@ def test_compiled_coroutines_are_looked_at_without_starting_them():
         return x + 1
 
     def job(emit):
-        # closed before it starts: torch 2.13 writes beyond the frame of a compiled coroutine that runs
+        # closed unstarted: torch 2.13 writes beyond the frame of a compiled coroutine that runs
         torch.compile(coroutine, backend="eager")(torch.ones(2)).close()
         before = state_digest([coroutine])
         assert run_isolated(lambda emit: 1, where="process").value == 1

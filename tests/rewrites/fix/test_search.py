@@ -6,17 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.isolation import TimeUp
 from fullgraph.rewrites.fix.captured_indices import search_index_edits
 from fullgraph.rewrites.fix.causes import check_causes
+from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.offers import Offer, Offers
-from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_under_inductor
+from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_uncompiled
 from fullgraph.rewrites.fix.results import FullgraphRun
-from fullgraph.rewrites.fix.search import (
-    EditedProgram,
-    ProgramRuns,
-    SearchState,
-    search_edits,
-)
+from fullgraph.rewrites.fix.search import SearchState, search_edits
 from fullgraph.rewrites.proof import Branches, Check, Proof, ProofState, Seen
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.source import parse_document
@@ -91,15 +88,16 @@ class FakeProgram:
         return SearchState(EditedProgram({}, explanation(self.text)))
 
     def runs(self, **changed):
-        runs = ProgramRuns(
-            propose=self.propose,
-            prove=self.prove,
-            prove_under_inductor=lambda texts, offers: PROVED,
-            check_fullgraph=lambda texts, offers: Check("inductor", True),
-            explain=lambda texts, offers: explanation(self.text_of(texts)),
-            is_late=lambda: False,
-        )
-        return replace(runs, **changed)
+        answers = {
+            "propose": self.propose,
+            "prove": self.prove,
+            "prove_compiled": lambda texts, offers: PROVED,
+            "check_fullgraph": lambda texts, offers: Check("inductor", True),
+            "explain": lambda texts, offers: explanation(self.text_of(texts)),
+            "is_late": lambda: False,
+            "inductor": True,
+        }
+        return SimpleNamespace(**answers | changed)
 
     def search(self, level=SAFE, state=None):
         return search_edits(state or self.start(), level, self.runs(), rounds=8)
@@ -147,14 +145,37 @@ def test_an_edit_that_joins_no_graphs_is_undone():
 
 def test_no_edit_is_searched_for_when_time_is_up():
     program = FakeProgram("bad1", {"bad1": "good"})
-    late = program.runs(is_late=lambda: True)
+    late = program.runs(is_late=lambda: True, propose=_time_up)
     assert not search_edits(program.start(), SAFE, late, rounds=8).trials
+
+
+@pytest.mark.parametrize("question", ["prove", "explain"])
+def test_time_that_is_up_neither_fails_an_edit_nor_accepts_it(question):
+    program = FakeProgram("bad1 + bad2", {})
+    answered = getattr(program.runs(), question)
+
+    def ask(*given):
+        if any("good2" in text for one in given if isinstance(one, dict) for text in one.values()):
+            _time_up()
+        return answered(*given)
+
+    program.edits = {"bad1": "good1"}
+    first = program.search()
+    program.edits = {"bad2": "good2"}
+    found = search_edits(first, SAFE, program.runs(**{question: ask}), rounds=8)
+    assert found.program.texts == {"f.py": "good1 + bad2"}
+    assert [trial.accepted for trial in found.trials] == [True, False]
+    assert found.states["FG-bad2", "good1 + good2"] is ProofState.TIME_UP
+
+
+def _time_up(*_):
+    raise TimeUp
 
 
 def test_the_last_edit_is_undone_where_inductor_computes_something_else():
     program = FakeProgram("bad1", {"bad1": "good"})
     found = program.search()
-    undone = undo_under_inductor(found, program.runs(prove_under_inductor=lambda *_: WRONG))
+    undone = undo_uncompiled(found, program.runs(prove_compiled=lambda *_: WRONG))
     assert not undone.program.texts and not undone.trials[0].accepted
     assert found.trials[0].accepted
 
@@ -164,16 +185,16 @@ def test_an_edit_is_undone_if_capture_is_all_it_gains_and_inductor_fails_on_the_
     found = program.search()
     captured = replace(found.program, explanation=explanation("good", breaks=1))
     found = replace(found, program=captured)
-    assert undo_under_inductor(found, program.runs()).program.texts
+    assert undo_uncompiled(found, program.runs()).program.texts
     runs = program.runs(check_fullgraph=lambda *_: Check("inductor", False, "it raises"))
-    undone = undo_under_inductor(found, runs)
+    undone = undo_uncompiled(found, runs)
     assert not undone.program.texts and undone.trials[0].proof.reason == "it raises"
     fewer = replace(found.program, explanation=explanation("good", breaks=0))
-    assert undo_under_inductor(replace(found, program=fewer), runs).program.texts
+    assert undo_uncompiled(replace(found, program=fewer), runs).program.texts
     skipped = explanation("bad1", breaks=1)  # the function runs in eager, its callees are graphs
     skipped.default.graphs = 17
     joined = replace(captured, parent=replace(captured.parent, explanation=skipped))
-    assert undo_under_inductor(replace(found, program=joined), runs).program.texts
+    assert undo_uncompiled(replace(found, program=joined), runs).program.texts
 
 
 @pytest.mark.parametrize(

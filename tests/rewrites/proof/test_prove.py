@@ -24,7 +24,7 @@ TWICE = (X, (X.clone(),))
 def proof(before, after, calls=TWICE):
     module = imported(f"{HEAD}\n\ndef f(x):\n{before}\n")
     subject = parse_program(module.f, calls[0], calls=calls[1:])
-    return prove(subject, {module.__file__: f"{HEAD}\n\ndef f(x):\n{after}\n"}, seconds=30)
+    return prove(subject, {module.__file__: f"{HEAD}\n\ndef f(x):\n{after}\n"})
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -198,7 +198,7 @@ def test_what_other_kinds_of_inputs_would_show_is_assumed_away(kind):
     others |= {"mask": x > 0.5, "row": torch.tensor([3.0, 1.0, 2.0]), "counts": [1, 2]}
     x = torch.rand(3, 4, 2) if "(z)" in before else x
     subject = parse_program(module.f, (x, *(others[n] for n in others if f", {n})" in before)))
-    found = prove(subject, {module.__file__: f"{HEAD}\n\n{after}\n"}, seconds=30)
+    found = prove(subject, {module.__file__: f"{HEAD}\n\n{after}\n"})
     assert found.state is ProofState.PROVED, found
     assert {*found.assumes} == assumes
 
@@ -275,7 +275,7 @@ class Model(torch.nn.Module):
         module = imported(text)
         subject = parse_program(module.Model(), (X,))
         test = Position(module.__file__, 11, 11, 11, 23, "Model.forward")
-        found = prove(subject, {module.__file__: text}, tests=[test], seconds=30)
+        found = prove(subject, {module.__file__: text}, tests=[test])
         assert found.branches[0].are_known and not found.branches[0].difference, found
 
 
@@ -305,7 +305,7 @@ def test_fake_kernels_are_compared_on_other_sizes(number, size):
     """)
     text = f"import torch\n\n\n{FAKE.format(number=number, size=size)}{new}"
     subject = parse_program(module.f, (torch.ones(2, 3), torch.ones(2)))
-    found = prove(subject, {module.__file__: text}, seconds=30)
+    found = prove(subject, {module.__file__: text})
     assert found.holds is (size == "x.shape[0]"), found
     assert size == "x.shape[0]" or "the fake kernel of `lengths" in found.reason
 
@@ -342,7 +342,7 @@ def test_gradients_are_compared_under_aotautograd_where_a_module_trains(
     module = imported(STEPS.replace("UPDATE", before))
     subject = parse_program(module.Model().train(training), (torch.ones(3),))
     texts = {module.__file__: STEPS.replace("UPDATE", after)}
-    proved = prove(subject, texts, backward=True, seconds=60)
+    proved = prove(subject, texts, backward=True)
     assert proved.reason.startswith(found) and (proved.state is ProofState.PROVED) == (not found)
     told = [check.detail for check in proved.checks if check.name == "backward" and check.ok]
     assert bool(told and told[0]) == (before == IN_PLACE != after and after != OUT_OF_PLACE)
@@ -353,7 +353,7 @@ def test_what_is_exempt_may_differ_under_aotautograd():
     module = imported(source)
     subject = parse_program(module.Model().train(), (torch.ones(3),))
     guarded = source.replace("print(", "torch.compiler.is_compiling() or print(")
-    proved = prove(subject, {module.__file__: guarded}, backward=True, exempt={"text"}, seconds=60)
+    proved = prove(subject, {module.__file__: guarded}, backward=True, exempt={"text"})
     assert proved.state is ProofState.PROVED, proved
     assert "backward" in [check.name for check in proved.checks]
 
@@ -373,6 +373,6 @@ def test_what_a_call_changes_before_it_raises_is_lost_in_a_graph(changes):
         """).replace("CHANGE", "calls[0] += 1" if changes else "x = x + 1")
     module = imported(source.replace("SCALE", "x.sum().item()"))
     edited = source.replace("SCALE", "x.sum().detach()")
-    found = prove(parse_program(module.f, X), {module.__file__: edited}, seconds=60, numbers=True)
+    found = prove(parse_program(module.f, X), {module.__file__: edited}, numbers=True)
     assert found.state is ProofState.PROVED, found
     assert (NOTHING_LEFT in found.assumes) == changes

@@ -1,9 +1,10 @@
-"""Recorded runs of one program, so that no later proof repeats them."""
+"""What runs of one program answered, so that none is repeated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.isolation import JobOutcome
@@ -11,6 +12,7 @@ from fullgraph.rewrites.proof.behaviour import Behaviour
 from fullgraph.rewrites.proof.conditions import Tape
 from fullgraph.rewrites.proof.proof import ProofInput
 
+T = TypeVar("T")
 Side = tuple[Position, bool]
 """A condition, and a value of it."""
 
@@ -53,16 +55,24 @@ class RecordedRun:
 Outcome = JobOutcome[RecordedRun]
 
 
-class RunMemo:
-    """Recorded runs by texts, inputs and backend; a run that failed is not kept.
+class RunCache:
+    """Answers of runs of one program, by question; a run that failed or raised is not kept.
 
-    The configuration of the compiler must be the same for all of them.
+    A question names everything that its answer depends on beside the program: texts, inputs,
+    backend, settings of the compiler.
     """
 
     def __init__(self) -> None:
-        self._whole: dict[Hashable, Outcome] = {}
+        self._answers: dict[Hashable, Any] = {}
         self._eager: dict[Hashable, dict[ProofInput, Behaviour]] = {}
         self._found: dict[Hashable, dict[Side, bytes | None]] = {}
+
+    def ask(self, question: Hashable, run: Callable[[], T]) -> T:
+        """Return the known answer to `question`; call `run` if there is none, and keep it."""
+        if question not in self._answers:
+            self._answers[question] = run()
+        answer: T = self._answers[question]
+        return answer
 
     def explore(
         self,
@@ -75,10 +85,10 @@ class RunMemo:
 
         `run` gets what earlier explorations of these texts found.
         """
-        texts_key = frozenset(texts.items())
+        texts_key = key_of(texts)
         known = self._found.setdefault(texts_key, {})
         key = ("explore", texts_key, tuple(tests), options)
-        outcome = self._remember(key, lambda: run(known))
+        outcome = self._ask_run(key, lambda: run(known))
         if outcome.value is not None:
             known |= outcome.value.found
         return outcome
@@ -91,19 +101,14 @@ class RunMemo:
         run: Callable[[Sequence[ProofInput]], Outcome],
     ) -> Outcome:
         """Return the behaviours in eager; call `run` with the `cases` that are not recorded."""
-        known = self._eager.setdefault((frozenset(texts.items()), special), {})
+        known = self._eager.setdefault((key_of(texts), special), {})
         outcome: Outcome = JobOutcome("ok", "process", 0.0)
         if unknown := [case for case in cases if case not in known]:
             outcome = run(unknown)
             if outcome.value is None:
                 return outcome
             known |= outcome.value.behaviours
-        return JobOutcome(
-            "ok",
-            outcome.where,
-            outcome.seconds,
-            value=RecordedRun({case: known[case] for case in cases}),
-        )
+        return replace(outcome, value=RecordedRun({case: known[case] for case in cases}))
 
     def run_compiled(
         self,
@@ -114,12 +119,15 @@ class RunMemo:
         run: Callable[[], Outcome],
     ) -> Outcome:
         """Return the recorded compiled run on exactly `cases`; call `run` if there is none."""
-        return self._remember((backend, frozenset(texts.items()), tuple(cases), special), run)
+        return self._ask_run((backend, key_of(texts), tuple(cases), special), run)
 
-    def _remember(self, key: Hashable, run: Callable[[], Outcome]) -> Outcome:
-        if key in self._whole:
-            return self._whole[key]
-        outcome = run()
-        if outcome.value is not None:
-            self._whole[key] = outcome
+    def _ask_run(self, question: Hashable, run: Callable[[], Outcome]) -> Outcome:
+        outcome = self.ask(question, run)
+        if outcome.value is None:
+            del self._answers[question]
         return outcome
+
+
+def key_of(texts: Mapping[str, str]) -> Hashable:
+    """Return edited texts by file as a part of a question."""
+    return frozenset(texts.items())
