@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.events import Recording
-from fullgraph.compiler.isolation import preload_dynamic_shapes, preload_dynamo
+from fullgraph.compiler.isolation import Deadline, preload_dynamic_shapes, preload_dynamo
 from fullgraph.compiler.ladder import Backend, CompileOptions
 from fullgraph.compiler.lowering.cost import CPU, check_device, find_device
 from fullgraph.compiler.program import Loss, Program, parse_program
@@ -39,14 +38,8 @@ ROUNDS, SECONDS = 12, 60.0
 """Default limits of the search for hidden breaks: rounds, and seconds of wall time."""
 
 
-VERIFY_SECONDS = 120.0
-"""Default limit of each run of a verification, in seconds of wall time."""
-
-Offer = Callable[[Program, Explanation, float | None], Explanation]
-"""Adds rewrite edits to the explanation of a program.
-
-The number is the time limit of a verification in seconds; None for no verification.
-"""
+Offer = Callable[[Program, Explanation, Deadline, bool], Explanation]
+"""Adds rewrite edits to the explanation of a program, and a verification where it is True."""
 
 
 def explain(
@@ -111,22 +104,21 @@ def explain(
         dynamic=dynamic,
         options=options,
     )
-    clock = _Clock(seconds)
+    deadline = Deadline(seconds)
     steps = explanations(
         program,
         unmask=unmask,
         measure=measure,
         rounds=rounds,
         seconds=SECONDS if seconds is None else seconds,
-        limit=seconds,
+        deadline=deadline,
         device=device,
     )
     with progress_line("Tracing in default mode …") as show:
         for number, explanation in enumerate(steps):
             if offer is not None and (number or explanation.complete):
                 verifies = verify and explanation.complete
-                left = (clock.left() or VERIFY_SECONDS) if verifies else None
-                explanation = offer(program, explanation, left)
+                explanation = offer(program, explanation, deadline, verifies)
             if progress is not None:
                 progress(explanation)
             show(next_step(explanation))
@@ -140,40 +132,40 @@ def explanations(
     measure: bool = False,
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
-    limit: float | None = None,
+    deadline: Deadline | None = None,
     device: str | None = None,
 ) -> Iterator[Explanation]:
     """Yield explanations of `program`, each with more evidence; the last one is `complete`.
 
-    With `unmask`, hidden causes are searched for, within `rounds` and `seconds`. `limit` is the
-    seconds for all runs together, None for no limit. `measure` times eager against compiled. With
-    `device`, such as "a100", each cause has an estimate of what joining the graphs on both sides of
-    it would save.
+    With `unmask`, hidden causes are searched for, within `rounds` and `seconds`. All runs
+    end with `deadline` at the latest. `measure` times eager against compiled. With `device`, such
+    as "a100", each cause has an estimate of what joining the graphs on both sides of it would save.
     """
-    clock = _Clock(limit)
+    deadline = deadline or Deadline()
     with index_live_functions():
-        evidence = trace_default_mode(program, clock, operators=device is not None)
+        evidence = trace_default_mode(program, deadline, operators=device is not None)
         if device is not None and evidence.error is None and evidence.default.recording.breaks:
             graphs = evidence.default.first_recording.graphs
             evidence = replace(evidence, savings=estimate_savings(graphs, find_device(device)))
         yield compose_explanation(evidence)
-        if evidence.error is None and evidence.is_broken and not clock.is_over:
-            evidence = trace_fullgraph_mode(program, evidence, clock.left())
+        if evidence.error is None and evidence.is_broken and not deadline.is_over:
+            evidence = trace_fullgraph_mode(program, evidence, deadline.left())
             yield compose_explanation(evidence)
-            if unmask and not clock.is_over:
-                seconds = seconds if limit is None else min(seconds, clock.left() or 0.0)
+            if unmask and not deadline.is_over:
+                seconds = deadline.within(seconds).left() or 0.0
                 for search in search_hidden(program, _traces_to_unmask(evidence), rounds, seconds):
                     evidence = replace(evidence, search=search)
                     yield compose_explanation(evidence)
         if (
-            clock.is_over
+            deadline.is_over
             and evidence.error is None
             and evidence.is_broken
             and evidence.works_under_fullgraph is None
         ):
-            note = Note("limit", f"The time limit of {limit:.0f} s ended the runs; more may hide.")
+            text = f"The time limit of {deadline.seconds:.0f} s ended the runs; more may hide."
+            note = Note("limit", text)
             evidence = replace(evidence, notes=(*evidence.notes, note))
-        elif measure and evidence.error is None:
+        elif measure and not deadline.is_over and evidence.error is None:
             evidence = replace(evidence, timing=time_program(program))
         yield compose_explanation(replace(evidence, complete=True))
 
@@ -201,37 +193,21 @@ def explain_recording(recording: Recording, target: str, error: str | None = Non
     )
 
 
-GRACE = 2.0
-"""Seconds that each run has at least, even if less of the time limit is left."""
+TRACED = 0.8
+"""Share of a time limit for the first trace; a run in eager, if that failed, has the rest."""
 
 
-class _Clock:
-    """Time limit in seconds that begins when this object is made."""
-
-    def __init__(self, limit: float | None) -> None:
-        self._limit, self._start = limit, time.monotonic()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the limit has passed."""
-        return self._limit is not None and time.monotonic() - self._start > self._limit
-
-    def left(self) -> float | None:
-        """Return the seconds that the next run may take, at least `GRACE`; None without a limit."""
-        if self._limit is None:
-            return None
-        left = self._limit - (time.monotonic() - self._start)
-        return max(left, min(self._limit, GRACE))
-
-
-def trace_default_mode(program: Program, clock: _Clock, *, operators: bool = False) -> Evidence:
+def trace_default_mode(
+    program: Program, deadline: Deadline, *, operators: bool = False
+) -> Evidence:
     """Trace `program` in default mode; if that fails, test whether it also fails in eager.
 
-    `clock` limits the time of both runs. With `operators`, the operators of the graphs before and
+    Both end with `deadline` at the latest. With `operators`, the operators of the graphs before and
     after a break are recorded, too.
     """
     preload_dynamo()
-    trace = trace_program(program, clock.left(), operators=operators)
+    left = deadline.left()
+    trace = trace_program(program, left and TRACED * left, operators=operators)
     silence = explain_silence(program.target, trace, program.position)
     evidence = Evidence(
         program.name,
@@ -243,7 +219,7 @@ def trace_default_mode(program: Program, clock: _Clock, *, operators: bool = Fal
     )
     if trace.raised or trace.crash:
         _find_functions(evidence)
-        eager = isolate(program, make_observation_job(program, evidence), clock.left())
+        eager = isolate(program, make_observation_job(program, evidence), deadline.left())
         evidence = with_eager_run(evidence, program, eager)
     return evidence
 

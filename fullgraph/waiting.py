@@ -53,6 +53,12 @@ class ProgressLine:
         elif self._live:
             _overwrite(line)
 
+    def keep(self, text: str) -> None:
+        """Print a text that stays, above the line of the current step."""
+        self.end()
+        if self._live or self._verbose:
+            print(text, file=sys.stderr, flush=True)
+
     def end(self) -> None:
         """Clear the line."""
         if self._live:

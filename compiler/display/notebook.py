@@ -14,7 +14,8 @@ from fullgraph.compiler.sources import running_shell
 def progress_line(doing: str) -> Iterator[Callable[[str], None]]:
     """Show the line `doing`, such as "Bisecting …", in a notebook while the block runs.
 
-    Yields a function that replaces the line. Outside a notebook, nothing is shown.
+    Yields a function that replaces the line by another one or by several. Outside a notebook,
+    nothing is shown.
     """
     handle = _display(doing) if hasattr(running_shell(), "kernel") else None
     if handle is None:
@@ -35,5 +36,5 @@ def _display(doing: str) -> Any:
 
 def _line(doing: str) -> dict[str, str]:
     """Return the line `doing` by MIME type: {"text/plain": …, "text/html": …}."""
-    html = f'<span style="opacity: 0.7">{escape(doing)}</span>'
+    html = f'<span style="opacity: 0.7; white-space: pre-line">{escape(doing)}</span>'
     return {"text/plain": doing, "text/html": html}

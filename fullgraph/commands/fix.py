@@ -21,7 +21,7 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.waiting import ProgressLine
 
 if TYPE_CHECKING:
-    from fullgraph.rewrites.fix import Fixes
+    from fullgraph.rewrites.fix import Fixes, FixStep
 
 
 def add(commands: Commands) -> None:
@@ -90,12 +90,25 @@ def _run_fix(args: argparse.Namespace) -> int:
                 raise FullgraphError(f"There is no rule {prefix}: `fullgraph rule` lists them all.")
     arguments = program_arguments(args)
 
-    from fullgraph.rewrites.fix import fix, source_files
+    from fullgraph.rewrites.fix import fix, format_place, source_files
     from fullgraph.rewrites.source import check_writable
 
     if args.write:  # before the work, whose edits could not be written
         check_writable(source_files(arguments["model"]), force=args.force)
     line = ProgressLine(quiet=args.quiet, verbose=args.verbose)
+    shown: dict[tuple[str, str, str], str] = {}
+
+    def show_step(step: FixStep) -> None:
+        """Print the edits that are new, with their diffs, and those whose proof has ended."""
+        for edit in step.edits:
+            changed = [one for one in edit.diff.splitlines() if one.startswith(("+", "-"))]
+            key = edit.rule, edit.file, "\n".join(changed)
+            if shown.get(key) != edit.state:
+                title = f"{edit.rule} at {format_place(edit.file, edit.line)}: {edit.state}"
+                line.keep(title if key in shown else f"{title}\n{edit.diff}")
+                shown[key] = edit.state
+        line.show(step.what)
+
     try:
         fixes = fix(
             **arguments,
@@ -103,7 +116,7 @@ def _run_fix(args: argparse.Namespace) -> int:
             ignore=args.ignore,
             inductor=args.inductor,
             seconds=args.seconds,
-            progress=lambda step: line.show(step.what),
+            progress=show_step,
         )
     except KeyboardInterrupt as interrupt:
         line.end()

@@ -1,7 +1,7 @@
 """`fix`: rewrites that remove the causes of an explanation, each proved."""
 
 from fullgraph.rewrites.fix.edits import explain
-from fullgraph.rewrites.fix.fix_report import render, render_diff
+from fullgraph.rewrites.fix.fix_report import format_place, render, render_diff
 from fullgraph.rewrites.fix.fixes import Fixes, source_files
 from fullgraph.rewrites.fix.offers import apply_offers, places_to_observe, propose
 from fullgraph.rewrites.fix.patched import patched
@@ -18,6 +18,7 @@ __all__ = [
     "apply_offers",
     "explain",
     "fix",
+    "format_place",
     "patched",
     "places_to_observe",
     "propose",

@@ -24,7 +24,6 @@ from fullgraph.diagnose.verdict import verdict
 from fullgraph.rewrites.fix.causes import recompile_causes, takes_most
 from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
 from fullgraph.rewrites.fix.program_facts import observe_program
-from fullgraph.rewrites.fix.results import unified_diff
 from fullgraph.rewrites.proof import verify_inductor
 
 _MISCOMPILED = re.compile(r"\buniform\(")
@@ -37,6 +36,9 @@ _OF_BACKWARD = {
     f"torch._dynamo.config.{name}" for name in ("compiled_autograd", "trace_autograd_ops")
 }
 """Settings that help only where the compiled function runs its own backward."""
+
+VERIFY_SECONDS = 120.0
+"""Limit of a verification, in seconds of wall time."""
 
 _Identity = tuple[str, str, tuple[tuple[str, object], ...]]
 """What makes two offers the same edit: the rule's code, the new text and the settings."""
@@ -58,18 +60,19 @@ class EditOffers:
         self._runs = 0
 
     def __call__(
-        self, program: Program, explanation: Explanation, seconds: float | None
+        self, program: Program, explanation: Explanation, deadline: Deadline, verify: bool
     ) -> Explanation:
-        """Return `explanation` with edits; with `seconds`, also verify the program.
+        """Return `explanation` with edits; with `verify`, also run the program with Inductor.
 
-        A program that `fullgraph=True` captures runs with Inductor for at most `seconds`. Causes at
-        places that were not observed yet cost one run of the program in eager.
+        Only a program that `fullgraph=True` captures runs, for `VERIFY_SECONDS` at most. Causes at
+        places that were not observed yet cost one run of the program in eager. Both runs end with
+        `deadline` at the latest, and then tell nothing.
         """
         if explanation.error is not None:
             return explanation
-        if seconds is not None and explanation.fullgraph.ok:
+        if verify and explanation.fullgraph.ok:
             with suppress(TimeUp):
-                check = verify_inductor(program, Deadline(seconds))
+                check = verify_inductor(program, deadline.within(VERIFY_SECONDS))
                 verified = replace(explanation, verification=Verification(check.ok, check.detail))
                 explanation = replace(verified, verdict=verdict(verified))
         causes = [cause for cause in explanation.causes if is_user_code(cause.position.file)]
@@ -79,7 +82,7 @@ class EditOffers:
         places = set(places_to_observe(causes))
         if not places <= self._places:
             self._places = places
-            self._facts = observe_program(program, places)
+            self._facts = observe_program(program, places, deadline)
             self._answers.clear()
             self._runs += 1
         new = [cause for cause in causes if cause not in self._answers]
@@ -191,8 +194,7 @@ def _rank(offer: Offer, edit: Edit) -> tuple[object, ...]:
 def _edit(offer: Offer, cause_ids: Iterable[str]) -> Edit:
     """Return an offer as an `Edit`; `cause_ids` are the ids of the causes that it removes."""
     document = offer.document
-    diff = unified_diff(document.file, document.text, offer.text)
-    before, after = (changed_lines(diff, sign) for sign in "-+")
+    before, after = (changed_lines(offer.diff, sign) for sign in "-+")
     assumes = (*offer.rewrite.assumes, *_finite_sides(after))
     rewrite = replace(offer.rewrite, assumes=assumes)
     return Edit(
@@ -202,7 +204,7 @@ def _edit(offer: Offer, cause_ids: Iterable[str]) -> Edit:
         before=before,
         after=after,
         why=rewrite.why,
-        diff=diff,
+        diff=offer.diff,
         applicability=rewrite.applicability.value,
         assumes=rewrite.assumes,
         settings=tuple(f"{name} = {value!r}" for name, value in rewrite.settings.items()),

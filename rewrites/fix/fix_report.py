@@ -33,10 +33,10 @@ _STYLES = {
 def verdict(fixes: FixResult) -> str:
     """Return the result in one line: graphs and causes before and after, number of edits."""
     end = f" · torch {fixes.torch.partition('+')[0]}"
-    if fixes.ended_by:
-        end = f"; {describe_end(fixes)}{end}"
     if fixes.before.error is not None:
         return f"{fixes.before.error}{end}"
+    if fixes.ended_by:
+        end = f"; {describe_end(fixes)}{end}"
     if not fixes.before.causes and not fixes.before.recompiles:
         return f"There is nothing to fix: {fixes.before.verdict}"
     safe = [s for s in fixes.suggestions if s.accepted and s.applicability is Applicability.SAFE]
@@ -73,9 +73,14 @@ def verdict(fixes: FixResult) -> str:
 
 def describe_end(fixes: FixResult) -> str:
     """Return what was not reached: "the time limit came before the proof of FG301 at net.py:12"."""
-    left = fixes.unreached
-    shown = (*left[:3], f"{len(left) - 3} more") if len(left) > 4 else left
-    return f"{fixes.ended_by} came before {', '.join(shown) or 'all was tried'}"
+    names = [f"{s.rule} at {format_place(s.file, s.line)}" for s in fixes.unproved]
+    shown = names if len(names) < 3 else [names[0], f"{len(names) - 1} more"]
+    left = [f"the proof of {' and '.join(shown)}"] if names else []
+    if fixes.untried:
+        left.append(f"an edit of {_format_count(len(fixes.untried), 'cause')} was known")
+    if not fixes.ran_compiled and any(s.accepted for s in fixes.suggestions):
+        left.append("the edits ran compiled")
+    return f"{fixes.ended_by} came before {', and before '.join(left) or 'all was tried'}"
 
 
 def _describe_counts(fixes: FixResult, safe: int, unsafe: int) -> str:
@@ -171,7 +176,7 @@ def to_dict(fixes: FixResult) -> dict[str, object]:
         "diff": fixes.diff(),
         "diff_unsafe": fixes.diff(unsafe=True),
         "ended_by": fixes.ended_by or None,
-        "unreached": list(fixes.unreached),
+        "unreached": describe_end(fixes) if fixes.ended_by else None,
     }
 
 

@@ -16,7 +16,7 @@ from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.analysis import Knowledge, Site, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules import all_rules
-from fullgraph.rewrites.source import Document, Replacement, parse_document
+from fullgraph.rewrites.source import Document, Replacement, parse_document, unified_diff
 from fullgraph.rewrites.transforms.eager_only import compiled_part
 
 EditKey = tuple[str, str]
@@ -48,6 +48,11 @@ class Offer:
     def text(self) -> str:
         """The document's whole text with this edit alone."""
         return self.document.with_edits(self.rewrite.replacements, self.rewrite.imports)
+
+    @cached_property
+    def diff(self) -> str:
+        """The edit alone, as a unified diff."""
+        return unified_diff(self.document.file, self.document.text, self.text)
 
     @cached_property
     def tests(self) -> list[Position]:

@@ -19,12 +19,13 @@ from fullgraph.rewrites.fix.captured_indices import search_index_edits
 from fullgraph.rewrites.fix.causes import CauseKey
 from fullgraph.rewrites.fix.config_ideas import prove_config_ideas
 from fullgraph.rewrites.fix.edited_program import EditedProgram
+from fullgraph.rewrites.fix.fix_report import format_place
 from fullgraph.rewrites.fix.fixes import Fixes
 from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_uncompiled
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import CheckedSetting, find_setting
 from fullgraph.rewrites.fix.results import NOT_RUN, FullgraphRun, list_suggestions, list_unfixed
-from fullgraph.rewrites.fix.runs import ProgramRuns
+from fullgraph.rewrites.fix.runs import OfferedEdit, ProgramRuns
 from fullgraph.rewrites.fix.search import (
     SearchState,
     search_safe_edits,
@@ -46,6 +47,8 @@ class FixStep:
     """"proving FG301 at line 12"."""
     seconds: float
     """Time since the start."""
+    edits: tuple[OfferedEdit, ...] = ()
+    """The edits known by then, each with the state of its proof."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +104,7 @@ def fix(
         rounds: limit of the search.
         seconds: wall time after which `fix` returns what is proved by then. `ended_by` of the
             result says so, and what was not proved has the state "time was up".
-        progress: called before every run of the program.
+        progress: called before every run of the program, with the edits known by then.
 
     Nothing is written: `Fixes.diff()` shows the edits, `Fixes.apply()` writes them, `Fixes.model`
     is a patched copy. Raises FullgraphError for arguments that cannot be called.
@@ -123,10 +126,12 @@ def fix(
     start = time.monotonic()
 
     def report_progress(what: str) -> None:
-        """Report the step that begins."""
-        show(f"{what[:1].upper()}{what[1:]} …")
+        """Report the step that begins, and the edits known by then."""
+        edits = tuple(runs.offered.values())
+        lines = (f"{one.rule} at {format_place(one.file, one.line)}: {one.state}" for one in edits)
+        show("\n".join((f"{what[:1].upper()}{what[1:]} …", *lines)))
         if progress is not None:
-            progress(FixStep(what, time.monotonic() - start))
+            progress(FixStep(what, time.monotonic() - start, edits))
 
     runs = ProgramRuns(program, rules, Deadline(seconds), report_progress, inductor=inductor)
     interrupt: KeyboardInterrupt | None = None
@@ -139,6 +144,8 @@ def fix(
             found = _begin(known[0])
             for stage in STAGES:
                 found = stage(found, runs, rounds)
+                if runs.is_late():
+                    break
         except TimeUp:
             pass
         except KeyboardInterrupt as pressed:

@@ -20,7 +20,7 @@ from fullgraph.rewrites.fix.search import (
     search_unsafe_edits,
     try_edits,
 )
-from fullgraph.rewrites.proof import Check, ProofState
+from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.source import Document
 
@@ -51,14 +51,12 @@ def undo_uncompiled(state: SearchState, runs: ProgramRuns) -> SearchState:
     Return the new state, in which the undone edits have failed.
     """
     while (parent := state.program.parent) is not None:
-        proof = runs.prove_compiled(state.program.texts, state.accepted)
-        captured = runs.inductor and _gains_capture_alone(state.program)
-        if proof.state is not ProofState.FAILED and captured:
+        check = runs.check_compiled(state.program.texts, state.accepted)
+        if check.ok and runs.inductor and _gains_capture_alone(state.program):
             check = runs.check_fullgraph(state.program.texts, state.accepted)
-            proved = proof.state if check.ok else ProofState.FAILED
-            proof = replace(proof, state=proved, checks=(*proof.checks, check))
-        if proof.state is not ProofState.FAILED:
+        if check.ok:
             break
+        proof = Proof(ProofState.FAILED, (check,))
         index = state.program.trial
         trial = replace(state.trials[index], accepted=False, proof=proof)
         state = state.with_trial(index, trial)

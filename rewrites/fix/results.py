@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import codecs
 import difflib
-import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from fullgraph.compiler.categories import Category
-from fullgraph.compiler.sources import cell_name, is_user_code, read_source
+from fullgraph.compiler.sources import is_user_code, read_source
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key, recompile_causes
@@ -22,8 +19,10 @@ from fullgraph.rewrites.fix.search import SearchState
 from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rule
 from fullgraph.rewrites.rules import all_rules
+from fullgraph.rewrites.source import unified_diff
 
 NOT_RUN = "not run under Inductor"
+ENDED = "ended the search before"
 CAPTURED = "it breaks default mode alone, and `fullgraph=True` captures it"
 """The reason why a cause stays in a program that is one graph under `fullgraph=True`."""
 
@@ -113,17 +112,18 @@ class FixResult:
     """Whether the edited program ran under Inductor or AOTAutograd, as the last step of a proof."""
 
     @property
-    def unreached(self) -> tuple[str, ...]:
-        """What `ended_by` came before: edits not proved, causes not looked at, the compiled run."""
-        if not self.ended_by:
-            return ()
-        left = [s for s in self.suggestions if s.proof.state is ProofState.TIME_UP]
-        edits = [f"the proof of {s.rule} at {Path(s.file).name}:{s.line}" for s in left]
-        known = {s.cause for s in left}
-        others = [u for u in self.unfixed if self.ended_by in u.reason and u.cause not in known]
-        causes = [f"an edit of `{u.cause}`" for u in others]
-        ran = self.ran_compiled or not any(s.accepted for s in self.suggestions)
-        return (*edits, *causes, *(() if ran else ("the compiled run of the edits",)))
+    def unproved(self) -> tuple[Suggestion, ...]:
+        """The edits whose proof `ended_by` came before."""
+        return tuple(s for s in self.suggestions if s.proof.state is ProofState.TIME_UP)
+
+    @property
+    def untried(self) -> tuple[Unfixed, ...]:
+        """The causes for which `ended_by` came before any edit was known."""
+        known = {s.cause for s in self.unproved}
+        ended = self.ended_by and f"{self.ended_by} {ENDED}"
+        return tuple(
+            u for u in self.unfixed if ended and ended in u.reason and u.cause not in known
+        )
 
     def diff(self, *, unsafe: bool = False) -> str:
         """Return all accepted edits as one unified diff; with `unsafe` the unsafe ones too."""
@@ -251,31 +251,6 @@ def list_unfixed(
     )
 
 
-def unified_diff(file: str, before: str, after: str) -> str:
-    """Return a unified diff of one file that `patch -p1` and `git apply` accept."""
-    name = cell_name(file)  # a cell is no file to patch
-    if name is None:
-        name = os.path.relpath(file) if Path(file).is_relative_to(Path.cwd()) else file.lstrip("/")
-    before, after = (_as_on_disk(file, text) for text in (before, after))
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
-    )
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )
-
-
-def _as_on_disk(file: str, text: str) -> str:
-    """Return `text` with the byte order mark and line endings of the file on disk."""
-    try:
-        known = Path(file).read_bytes()
-    except OSError:
-        return text
-    if b"\r\n" in known:
-        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
-    return f"\ufeff{text}" if known.startswith(codecs.BOM_UTF8) else text
-
-
 def _make_suggestion(
     offer: Offer, proof: Proof, accepted: bool, originals: Mapping[str, str]
 ) -> Suggestion:
@@ -301,7 +276,7 @@ def _make_suggestion(
         applicability,
         tuple(dict.fromkeys((*offer.rewrite.assumes, *proof.assumes))),
         proof,
-        unified_diff(document.file, document.text, offer.text),
+        offer.diff,
         accepted,
         offer.rewrite.numbers,
     )
@@ -371,7 +346,7 @@ def _reason_without_edit(
     untried = [] if answer is None else [o for o in answer.offers if o.rewrite.replacements]
     if ended_by and (answer is None or untried):
         what = f"{untried[0].rule.code} was" if untried else "an edit was"
-        return f"{ended_by} ended the search before {what} tried"
+        return f"{ended_by} {ENDED} {what} tried"
     reasons = list(answer.refusals[:1]) if answer is not None else []
     if answer is not None and answer.offers:
         reasons.append(f"only a person can decide: {_idea_of(answer.offers[0])}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass
 
 from fullgraph.compiler.isolation import Deadline, TimeUp
 from fullgraph.compiler.private import patch_config
@@ -13,7 +13,7 @@ from fullgraph.compiler.program import Program
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
-from fullgraph.rewrites.fix.causes import staying_causes
+from fullgraph.rewrites.fix.causes import CauseKey, cause_key, staying_causes
 from fullgraph.rewrites.fix.edited_program import EditedProgram, Texts
 from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers, exempted, names_of
 from fullgraph.rewrites.fix.program_facts import propose_with_facts
@@ -21,18 +21,33 @@ from fullgraph.rewrites.fix.settings import CompileSetting, Config
 from fullgraph.rewrites.proof import (
     Check,
     Proof,
-    ProofState,
     RunCache,
+    check_compiled,
     key_of,
     override_program,
     prove,
-    share_failure,
     verify_inductor,
 )
 from fullgraph.rewrites.rule import Applicability, Rule
 
+NOT_PROVED = "not proved yet"
+
+
+@dataclass(frozen=True)
+class OfferedEdit:
+    """An edit that a rule offers, before the end of `fix`."""
+
+    rule: str
+    file: str
+    line: int
+    diff: str
+    """The edit alone, as a unified diff."""
+    state: str
+    """"not proved yet", or how its last proof ended: "proved", "failed: outputs: other values"."""
+
+
 UNMASK_SECONDS = 30.0
-"""Time limit for each explanation to look for hidden causes."""
+"""Time limit for each explanation to look for hidden causes; at most a quarter of what is left."""
 
 
 class ProgramRuns:
@@ -57,6 +72,8 @@ class ProgramRuns:
         """How the compiler fails on the original as on an edited program; "" if it does not."""
         self.has_compiled = False
         """Whether an edited program ran compiled, as the last step of its proof."""
+        self.offered: dict[tuple[str, CauseKey], OfferedEdit] = {}
+        """By rule and cause, the edits offered so far: of each cause the first, and those tried."""
         self._report = report
         self._cache = RunCache()
         self._steps: dict[Hashable, Sequence[Offer]] = {}
@@ -85,7 +102,10 @@ class ProgramRuns:
 
         def ask_rules() -> list[Offers]:
             self._report("recording eager values")
-            return propose_with_facts(self.program, edited, self.rules, self.deadline)
+            found = propose_with_facts(self.program, edited, self.rules, self.deadline)
+            firsts = ([o for o in one.offers if o.rewrite.replacements][:1] for one in found)
+            self._show([offer for first in firsts for offer in first])
+            return found
 
         return self._cache.ask(
             ("offers", key_of(edited.texts), edited.explanation.causes), ask_rules
@@ -98,10 +118,26 @@ class ProgramRuns:
         self._granted[key] = self._granted_to(base) | exempted(offers)
         if not base:
             self._steps[key] = offers
-        return self._prove(base, texts, offers)
+        rewrites = [offer.rewrite for offer in offers]
+        proof = prove(
+            self.program,
+            texts,
+            base=base,
+            as_compiled=_as_compiled(texts, offers),
+            cache=self._cache,
+            tests=[test for offer in offers for test in offer.tests],
+            deadline=self.deadline,
+            numbers=any(rewrite.numbers for rewrite in rewrites),
+            strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
+            exempt=exempted(offers) | self._granted_to(base) - {"randomness"},
+            both=[test for offer in offers for test in offer.needed_tests],
+        )
+        if proof.holds or len(offers) == 1:  # else each is tried alone
+            self._show(offers, proof)
+        return proof
 
-    def prove_compiled(self, texts: Texts, offers: Sequence[Offer]) -> Proof:
-        """Prove that `texts`, made by `offers`, behave as the original does when they are compiled.
+    def check_compiled(self, texts: Texts, offers: Sequence[Offer]) -> Check:
+        """Check that `texts`, made by `offers`, behave compiled as they do in eager.
 
         They run under AOTAutograd, with a backward if the program trains, and under Inductor. A
         failure that the original has, too, is no failure of the edits.
@@ -109,32 +145,18 @@ class ProgramRuns:
         whole = self.inductor and self._runs_whole(texts, offers)
         inductor = self.inductor and not whole
         self._report(f"running under {'Inductor' if inductor else 'AOTAutograd'}")
-        key = key_of(texts)
-        if key in self._steps:  # its runs in eager are known
-            proof = self._prove({}, texts, self._steps[key], inductor=inductor, backward=True)
-        else:
-            proof = prove(
-                self.program,
-                texts,
-                deadline=self.deadline,
-                inductor=inductor,
-                backward=True,
-                numbers=any(offer.rewrite.numbers for offer in offers),
-                strict=False,
-                exempt=exempted(offers),
-                cache=self._cache,
-            )
+        check = check_compiled(
+            self.program,
+            texts,
+            as_compiled=_as_compiled(texts, self._steps.get(key_of(texts), ())),
+            inductor=inductor,
+            exempt=exempted(offers),
+            deadline=self.deadline,
+            cache=self._cache,
+        )
         self.has_compiled = True
-        shared = [check for check in proof.checks if check.name == "backward" and check.ok]
-        self._note_failure(*shared)
-        failed = [check for check in proof.checks if not check.ok]
-        if [check.name for check in failed] != ["inductor"]:
-            return proof
-        original = self._cache.ask("original under Inductor", self._check_original)
-        if not share_failure(original, failed[0]):
-            return proof
-        self._note_failure(original)
-        return replace(proof, state=ProofState.PROVED)
+        self.compiler_failure = self.compiler_failure or (check.detail if check.ok else "")
+        return check
 
     def check_fullgraph(self, texts: Texts, offers: Sequence[Offer]) -> Check:
         """Run `texts`, made by `offers`, under `fullgraph=True` with Inductor."""
@@ -190,35 +212,6 @@ class ProgramRuns:
         with patch_config(config):
             return prove(self.program, texts, base=texts, deadline=self.deadline, exempt=exempt)
 
-    def _prove(
-        self,
-        base: Texts,
-        texts: Texts,
-        offers: Sequence[Offer],
-        *,
-        inductor: bool = False,
-        backward: bool = False,
-    ) -> Proof:
-        """Prove all edits of `offers`, which make `texts` of `base`, together."""
-        rewrites = [offer.rewrite for offer in offers]
-        differs = any(offer.as_compiled is not offer for offer in offers)
-        compiled = apply_offers(offer.as_compiled for offer in offers)[0] if differs else {}
-        return prove(
-            self.program,
-            texts,
-            base=base,
-            as_compiled={**texts, **compiled},
-            inductor=inductor,
-            backward=backward,
-            cache=self._cache,
-            tests=[test for offer in offers for test in offer.tests],
-            deadline=self.deadline,
-            numbers=any(rewrite.numbers for rewrite in rewrites),
-            strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
-            exempt=exempted(offers) | self._granted_to(base) - {"randomness"},
-            both=[test for offer in offers for test in offer.needed_tests],
-        )
-
     def _runs_whole(self, texts: Texts, offers: Sequence[Offer]) -> bool:
         """Return whether edited texts are one graph in both modes and run so under Inductor.
 
@@ -229,13 +222,14 @@ class ProgramRuns:
             return False
         return self.check_fullgraph(texts, offers).ok
 
-    def _check_original(self) -> Check:
-        self._report("running the original under Inductor")
-        return verify_inductor(self.program, self.deadline, fullgraph=False, cache=self._cache)
-
-    def _note_failure(self, *checks: Check) -> None:
-        details = (self.compiler_failure, *(check.detail for check in checks))
-        self.compiler_failure = next(filter(None, details), "")
+    def _show(self, offers: Sequence[Offer], proof: Proof | None = None) -> None:
+        """Note offers in `offered`, with how their proof ended if it ran."""
+        for offer in offers:
+            key = offer.rule.code, cause_key(offer.cause)
+            if key not in self.offered or proof is not None:
+                state = NOT_PROVED if proof is None else _state_of(proof)
+                file, line = offer.document.file, offer.at.line
+                self.offered[key] = OfferedEdit(offer.rule.code, file, line, offer.diff, state)
 
     def _granted_to(self, texts: Texts) -> frozenset[str]:
         return self._granted.get(key_of(texts), frozenset())
@@ -254,10 +248,22 @@ class ProgramRuns:
 
     def _explain(self, texts: Texts, program: Program | None = None) -> Generator[Explanation]:
         """Yield the partial explanations of the program with `texts`, the whole one last."""
-        program = program or self.program
+        program, left = program or self.program, self.deadline.left()
+        seconds = UNMASK_SECONDS if left is None else min(UNMASK_SECONDS, left / 4)
         with override_program(program.target, texts):
-            yield from explanations(
-                program,
-                seconds=self.deadline.within(UNMASK_SECONDS).left() or 0.0,
-                limit=self.deadline.left(),
-            )
+            yield from explanations(program, seconds=seconds, deadline=self.deadline)
+
+
+def _as_compiled(texts: Texts, offers: Sequence[Offer]) -> Texts:
+    """Return what compiled code runs of `texts`, which `offers` made."""
+    differs = any(offer.as_compiled is not offer for offer in offers)
+    compiled = apply_offers(offer.as_compiled for offer in offers)[0] if differs else {}
+    return {**texts, **compiled}
+
+
+def _state_of(proof: Proof) -> str:
+    """Return in a few words how a proof ended."""
+    if proof.whole:
+        return "proved"
+    reason = proof.reason or f"it assumes that {', and that '.join(proof.assumes)}"
+    return f"{'not safe' if proof.holds else 'failed'}: {reason}"

@@ -15,7 +15,7 @@ from fullgraph.rewrites.proof.live_state import (
     tensor_of_number,
 )
 from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofState, Seen
-from fullgraph.rewrites.proof.prove import prove, share_failure, verify_inductor
+from fullgraph.rewrites.proof.prove import check_compiled, prove, verify_inductor
 from fullgraph.rewrites.proof.run_cache import RunCache, key_of
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "ProofState",
     "RunCache",
     "Seen",
+    "check_compiled",
     "convert_globals",
     "convert_module",
     "copy_calls",
@@ -37,7 +38,6 @@ __all__ = [
     "override_program",
     "prove",
     "resize_calls",
-    "share_failure",
     "tensor_of_number",
     "verify_inductor",
 ]

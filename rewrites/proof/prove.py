@@ -44,7 +44,7 @@ COMPILED = 3
 _NUMBER = re.compile(r"[\d.]+(?:e[+-]?\d+)?")
 _BACKENDS = {
     "eager": ("compiled", "compiled,"),
-    "aot_eager": ("backward", "under AOTAutograd"),
+    "aot_eager": ("AOTAutograd", "under AOTAutograd"),
     "inductor": ("inductor", "with Inductor"),
 }
 """The title of each backend's check, and how its failure begins."""
@@ -60,8 +60,6 @@ def prove(
     as_compiled: Mapping[str, str] | None = None,
     tests: Sequence[Position] = (),
     deadline: Deadline | None = None,
-    inductor: bool = False,
-    backward: bool = False,
     numbers: bool = False,
     strict: bool = True,
     exempt: Collection[str] = (),
@@ -73,15 +71,13 @@ def prove(
     Files that either lacks are as on disk. Both run in eager, isolated, on the user's inputs and on
     variants that reach both branches of the conditions `tests` (positions in `base`), with and
     without a backward. Outputs, gradients, state, exceptions, printed text, log records, warnings
-    and random numbers are compared. Then the new code runs under torch.compile, with `inductor`
-    under Inductor too, and is compared with its own eager run; the fake kernels of new operators
-    are compared with the operators. With `backward`, the gradients of a program that trains are
-    compared under AOTAutograd, unless they are wrong without the edits, too. With `numbers`, a 0-d
-    tensor may replace a scalar. In eager `as_compiled`, if given, runs in place of `texts`: `texts`
-    as compiled code runs them. Unless `strict`, variants on which an operator of the original
-    raises are skipped. `exempt` holds what may change (`Rewrite.exempts`). The proof fails unless
-    each test in `both` was true and false. Runs that `cache` holds are not repeated. Raises
-    `TimeUp` if a run does not end before `deadline`.
+    and random numbers are compared. Then the new code runs under torch.compile, and is compared
+    with its own eager run; the fake kernels of new operators are compared with the operators. With
+    `numbers`, a 0-d tensor may replace a scalar. In eager `as_compiled`, if given, runs in place of
+    `texts`: `texts` as compiled code runs them. Unless `strict`, variants on which an operator of
+    the original raises are skipped. `exempt` holds what may change (`Rewrite.exempts`). The proof
+    fails unless each test in `both` was true and false. Runs that `cache` holds are not repeated.
+    Raises `TimeUp` if a run does not end before `deadline`.
     """
     base, cache, deadline = base or {}, cache or RunCache(), deadline or Deadline()
     with override_program(subject.target, base):
@@ -117,7 +113,7 @@ def prove(
         exempt=({"randomness", "text", "records"} if as_compiled else {"randomness"}) & set(exempt),
     )
     checks = compare(*ran, perturbed=perturbed)
-    names = frozenset() if inductor else new_operators(base, texts)
+    names = new_operators(base, texts)
     if names and all(check.ok for check in checks):
         with override_program(subject.target, eager_texts):
             checks.append(_check_fake_kernels(subject, deadline, names, cases, special))
@@ -131,21 +127,12 @@ def prove(
         )
     few = sorted((one for one in cases if not one.backward), key=lambda one: not one.found)
     few = [cases[0], *(one for one in few if one != cases[0])][:COMPILED]
-    for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
-        if some and all(check.ok for check in checks):
-            job = partial(run_inputs, subject, some, special, backend)
-            on_inductor = backend == "inductor"
-            run = partial(run_proof_job, subject, deadline, job, inductor=on_inductor)
-            with override_program(subject.target, texts):
-                done = cache.run_compiled(texts, some, special, backend, run)
-            checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
+    if all(check.ok for check in checks):
+        done = _run_compiled(subject, cache, special, deadline, texts, few, "eager")
+        checks.append(_check_compiled("eager", done, new.value.behaviours, exempt))
     if all(check.ok for check in checks):
         same = partial(compare_behaviours, numbers=numbers, exempt={*exempt, *SEEN_BEFORE})
         checks.append(check_left(subject, (base, texts), wide[0], cache, deadline, same))
-    trained = [case for case in cases if case.backward][:1]
-    if backward and trained and _trains(subject) and all(check.ok for check in checks):
-        versions = (texts, new.value.behaviours), (base, old.value.behaviours)
-        checks.append(_check_backward(subject, versions, trained, special, deadline, exempt))
     ok = all(check.ok for check in checks)
     assumes = clauses_of(checks)
     if FINITE_ORIGINAL in assumes:  # only those were compared
@@ -199,6 +186,62 @@ def _run_eager(
 
     with override_program(subject.target, texts):
         return cache.run_eager(texts, cases, special, run)
+
+
+def _run_compiled(
+    subject: Program,
+    cache: RunCache,
+    special: bool,
+    deadline: Deadline,
+    texts: Mapping[str, str],
+    cases: Sequence[ProofInput],
+    backend: str,
+) -> JobOutcome[RecordedRun]:
+    """Run the program with `texts`, compiled for `backend`, on `cases` unless `cache` holds it."""
+
+    def run() -> JobOutcome[RecordedRun]:
+        job = partial(run_inputs, subject, cases, special, backend)
+        return run_proof_job(subject, deadline, job, inductor=backend == "inductor")
+
+    with override_program(subject.target, texts):
+        return cache.run_compiled(texts, cases, special, backend, run)
+
+
+def check_compiled(
+    subject: Program,
+    texts: Mapping[str, str],
+    *,
+    as_compiled: Mapping[str, str],
+    inductor: bool,
+    exempt: Collection[str],
+    deadline: Deadline,
+    cache: RunCache,
+) -> Check:
+    """Check that edited `texts` behave compiled as they do in eager.
+
+    They run under AOTAutograd, with a backward if the program trains, and with `inductor` under
+    Inductor. In eager `as_compiled` runs in their place. If the original fails alike, the check
+    holds, and its detail is the failure. Raises `TimeUp` if a run does not end before `deadline`.
+    """
+    trains = _trains(subject) and torch.is_grad_enabled()
+    questions = [("aot_eager", trains)] if trains or not inductor else []
+    check, failure = Check("compiled", True), ""
+    for backend, backward in (*questions, *([("inductor", False)] if inductor else [])):
+        found: list[Check] = []
+        for version, plain in ((texts, as_compiled), ({}, {})):
+            case = ProofInput(0, backward)
+            eager = _run_eager(subject, cache, False, deadline, plain, [case])
+            if eager.value is None:
+                return Check("eager", False, f"it does not run in eager: {_failure_text(eager)}")
+            done = _run_compiled(subject, cache, False, deadline, version, [case], backend)
+            found.append(_check_compiled(backend, done, eager.value.behaviours, exempt))
+            if found[0].ok:
+                break
+        check = found[0]
+        if not check.ok and not _share_failure(*found):
+            return check
+        failure = failure or check.detail
+    return replace(check, ok=True, detail=failure)
 
 
 def verify_inductor(
@@ -258,7 +301,7 @@ def _compare_results(
     return next(check for check in compare_behaviours(old, later) if check.name == "outputs")
 
 
-def share_failure(one: Check, other: Check) -> bool:
+def _share_failure(one: Check, other: Check) -> bool:
     """Return whether two checks failed alike; numbers in their details may differ."""
     failures = (_NUMBER.sub("", check.detail.partition(" (on ")[0]) for check in (one, other))
     return not one.ok and not other.ok and len(set(failures)) == 1
@@ -291,30 +334,6 @@ def _check_compiled(
             detail = f"{how} it behaves differently: {check.detail}"
             return Check(title, False, detail, raised="".join(raised[:1]))
     return Check(title, True)
-
-
-def _check_backward(
-    subject: Program,
-    versions: Iterable[tuple[Mapping[str, str], Mapping[ProofInput, Behaviour]]],
-    cases: Sequence[ProofInput],
-    special: bool,
-    deadline: Deadline,
-    exempt: Collection[str],
-) -> Check:
-    """Check the gradients of the new code under AOTAutograd.
-
-    `versions` are the texts of the new code and those of the original, each with its run in eager.
-    If the original fails alike, the check holds, and its detail is the failure.
-    """
-    found: list[Check] = []
-    for texts, eager in versions:
-        with override_program(subject.target, texts):
-            job = partial(run_inputs, subject, cases, special, "aot_eager")
-            outcome = run_proof_job(subject, deadline, job)
-        found.append(_check_compiled("aot_eager", outcome, eager, exempt))
-        if found[0].ok:
-            break
-    return replace(found[0], ok=found[0].ok or share_failure(*found))
 
 
 def _check_fake_kernels(

@@ -9,7 +9,7 @@ from fullgraph.rewrites.source.document import (
     parse_document,
     replace_nodes,
 )
-from fullgraph.rewrites.source.files import check_writable, write_files
+from fullgraph.rewrites.source.files import check_writable, unified_diff, write_files
 from fullgraph.rewrites.source.required_python import required_python
 from fullgraph.rewrites.source.templates import (
     build_expression,
@@ -39,6 +39,7 @@ __all__ = [
     "required_python",
     "round_trips",
     "string_literal",
+    "unified_diff",
     "with_keyword",
     "write_files",
 ]

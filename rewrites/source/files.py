@@ -1,7 +1,9 @@
-"""Atomic update of several source files: all are written, or none."""
+"""Atomic update of several source files (all are written, or none), and the diff of one."""
 
 from __future__ import annotations
 
+import codecs
+import difflib
 import os
 import subprocess
 import tempfile
@@ -11,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.sources import cell_name
 
 
 def write_files(
@@ -140,3 +143,28 @@ def _discard_staged(staged: list[tuple[Path, Path, bytes]]) -> None:
     """Delete the staged files that were not moved."""
     for _, new, _ in staged:
         new.unlink(missing_ok=True)
+
+
+def unified_diff(file: str, before: str, after: str) -> str:
+    """Return a unified diff of one file that `patch -p1` and `git apply` accept."""
+    name = cell_name(file)  # a cell is no file to patch
+    if name is None:
+        name = os.path.relpath(file) if Path(file).is_relative_to(Path.cwd()) else file.lstrip("/")
+    before, after = (_as_on_disk(file, text) for text in (before, after))
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _as_on_disk(file: str, text: str) -> str:
+    """Return `text` with the byte order mark and line endings of the file on disk."""
+    try:
+        known = Path(file).read_bytes()
+    except OSError:
+        return text
+    if b"\r\n" in known:
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    return f"\ufeff{text}" if known.startswith(codecs.BOM_UTF8) else text

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fullgraph.diagnose.report.rows import cause_rows, describe_edit, find_remedy
-from fullgraph.rewrites.fix.results import unified_diff
+from fullgraph.rewrites.source import unified_diff
 from tests.text import block
 
 from .explanations import BRANCH, EDITED, FILE, HIDDEN, ITEM, KEEP, SETTING, TWO, graph

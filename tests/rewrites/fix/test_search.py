@@ -91,7 +91,7 @@ class FakeProgram:
         answers = {
             "propose": self.propose,
             "prove": self.prove,
-            "prove_compiled": lambda texts, offers: PROVED,
+            "check_compiled": lambda texts, offers: Check("compiled", True),
             "check_fullgraph": lambda texts, offers: Check("inductor", True),
             "explain": lambda texts, offers: explanation(self.text_of(texts)),
             "is_late": lambda: False,
@@ -175,7 +175,7 @@ def _time_up(*_):
 def test_the_last_edit_is_undone_where_inductor_computes_something_else():
     program = FakeProgram("bad1", {"bad1": "good"})
     found = program.search()
-    undone = undo_uncompiled(found, program.runs(prove_compiled=lambda *_: WRONG))
+    undone = undo_uncompiled(found, program.runs(check_compiled=lambda *_: WRONG.checks[0]))
     assert not undone.program.texts and not undone.trials[0].accepted
     assert found.trials[0].accepted
 
