@@ -87,6 +87,15 @@ def _into_huge_pages() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _no_answers_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, request: object
+) -> None:
+    """No test finds what another one left in the cache folder of the commands."""
+    folder = tmp_path_factory.getbasetemp() / f"answers-{id(request)}"
+    monkeypatch.setenv("FULLGRAPH_CACHE", str(folder))
+
+
+@pytest.fixture(autouse=True)
 def _forgotten(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:

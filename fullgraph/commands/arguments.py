@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -145,12 +146,17 @@ def add_compilation(
 def load(args: argparse.Namespace) -> LoadedTarget:
     """Import torch and the program that the command line names; return the program.
 
-    Unless `--quiet`, slow imports and notes on the program are reported on stderr.
+    Random numbers are those of seed 0, so that each run of a command gets the same program. Unless
+    `--quiet`, slow imports and notes on the program are reported on stderr.
     """
     spec, inputs = parse_target(args.target), [parse_input(text) for text in args.input]
     quiet = getattr(args, "quiet", False)
     with announce("importing torch", quiet=quiet or "torch" in sys.modules):
-        import torch  # noqa: F401
+        import torch
+    torch.manual_seed(0)
+    random.seed(0)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(0)
     with announce(f"importing {spec.where}", quiet=quiet):
         from fullgraph.target import load_target
 

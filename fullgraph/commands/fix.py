@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fullgraph.commands.arguments import (
@@ -70,6 +72,13 @@ def add(commands: Commands) -> None:
         help="do not run the edited code under Inductor",
     )
     parser.add_argument(
+        "--no-cache",
+        dest="cache",
+        action="store_false",
+        help="run everything again; otherwise fix goes on from what earlier runs of the same "
+        "program kept in $FULLGRAPH_CACHE, by default ~/.cache/fullgraph",
+    )
+    parser.add_argument(
         "--seconds",
         type=float,
         default=300.0,
@@ -116,6 +125,7 @@ def _run_fix(args: argparse.Namespace) -> int:
             ignore=args.ignore,
             inductor=args.inductor,
             seconds=args.seconds,
+            cache=_cache_folder() if args.cache else None,
             progress=show_step,
         )
     except KeyboardInterrupt as interrupt:
@@ -126,6 +136,13 @@ def _run_fix(args: argparse.Namespace) -> int:
         raise
     finally:
         line.end()
+    if fixes.reused and not args.quiet:
+        answers = f"{fixes.reused} answer{'' if fixes.reused == 1 else 's'}"
+        print(
+            f"fullgraph: {answers} of earlier runs taken from {_cache_folder()}; "
+            "--no-cache runs everything again.",
+            file=sys.stderr,
+        )
     _show(fixes, args)
     if args.write:
         written = fixes.apply(unsafe=args.unsafe, force=args.force)
@@ -139,6 +156,13 @@ def _run_fix(args: argparse.Namespace) -> int:
         print(f"fullgraph: {fixes.before.error}", file=sys.stderr)
         return BAD_INPUT
     return 1 if args.diff and fixes.diff(unsafe=args.unsafe) else 0
+
+
+def _cache_folder() -> Path:
+    """Return the folder for what earlier runs have found out."""
+    if folder := os.environ.get("FULLGRAPH_CACHE"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fullgraph"
 
 
 def _show(fixes: Fixes, args: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from fullgraph.rewrites.fix.config_ideas import prove_config_ideas
 from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.fix_report import format_place
 from fullgraph.rewrites.fix.fixes import Fixes
+from fullgraph.rewrites.fix.kept_answers import KeptAnswers
 from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_uncompiled
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import CheckedSetting, find_setting
@@ -92,6 +94,7 @@ def fix(
     inductor: bool = True,
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
+    cache: str | os.PathLike[str] | None = None,
     progress: Callable[[FixStep], object] | None = None,
 ) -> Fixes:
     """Rewrite the causes that keep `model(inputs)` from being one graph; prove each rewrite.
@@ -104,6 +107,9 @@ def fix(
         rounds: limit of the search.
         seconds: wall time after which `fix` returns what is proved by then. `ended_by` of the
             result says so, and what was not proved has the state "time was up".
+        cache: a folder for what is found out: a later call with the same program, inputs, files
+            and settings goes on from there, as after a kill. None keeps nothing. Files that the
+            program reads, and modules that it imports by computed names, are taken as unchanged.
         progress: called before every run of the program, with the edits known by then.
 
     Nothing is written: `Fixes.diff()` shows the edits, `Fixes.apply()` writes them, `Fixes.model`
@@ -133,7 +139,9 @@ def fix(
         if progress is not None:
             progress(FixStep(what, time.monotonic() - start, edits))
 
-    runs = ProgramRuns(program, rules, Deadline(seconds), report_progress, inductor=inductor)
+    deadline = Deadline(seconds)
+    kept = KeptAnswers(cache, program) if cache is not None else None
+    runs = ProgramRuns(program, rules, deadline, report_progress, inductor=inductor, kept=kept)
     interrupt: KeyboardInterrupt | None = None
     with progress_line("Explaining …") as show:
         known: list[Explanation] = []
@@ -171,6 +179,7 @@ def fix(
         subject=program.target,
         ended_by=ended_by or "",
         ran_compiled=runs.has_compiled,
+        reused=kept.reused if kept is not None else 0,
     )
     if interrupt is not None:
         interrupt.partial = fixes  # type: ignore[attr-defined]

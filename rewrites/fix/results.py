@@ -110,6 +110,8 @@ class FixResult:
     """What ended the work before all was tried: "the time limit", "Ctrl-C", or ""."""
     ran_compiled: bool = True
     """Whether the edited program ran under Inductor or AOTAutograd, as the last step of a proof."""
+    reused: int = 0
+    """How many explanations, proofs and checks were taken from earlier runs (`cache` of `fix`)."""
 
     @property
     def unproved(self) -> tuple[Suggestion, ...]:

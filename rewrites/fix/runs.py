@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fullgraph.compiler.isolation import Deadline, TimeUp
 from fullgraph.compiler.private import patch_config
@@ -15,6 +16,7 @@ from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key, staying_causes
 from fullgraph.rewrites.fix.edited_program import EditedProgram, Texts
+from fullgraph.rewrites.fix.kept_answers import KeptAnswers
 from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers, exempted, names_of
 from fullgraph.rewrites.fix.program_facts import propose_with_facts
 from fullgraph.rewrites.fix.settings import CompileSetting, Config
@@ -30,6 +32,7 @@ from fullgraph.rewrites.proof import (
 )
 from fullgraph.rewrites.rule import Applicability, Rule
 
+T = TypeVar("T")
 NOT_PROVED = "not proved yet"
 
 
@@ -54,7 +57,8 @@ class ProgramRuns:
     """Explains a program, asks the rules about it, proves edits and compiles the result.
 
     `report` is told of each run before it begins. With `inductor`, edited programs run under
-    Inductor, too. Every method that runs the program raises `TimeUp` if `deadline` ends the run.
+    Inductor, too. What `kept` holds of earlier runs is not run again. Every method that runs the
+    program raises `TimeUp` if `deadline` ends the run.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class ProgramRuns:
         report: Callable[[str], object],
         *,
         inductor: bool,
+        kept: KeptAnswers | None = None,
     ) -> None:
         self.program, self.rules, self.deadline = program, rules, deadline
         self.inductor = inductor
@@ -74,7 +79,7 @@ class ProgramRuns:
         """Whether an edited program ran compiled, as the last step of its proof."""
         self.offered: dict[tuple[str, CauseKey], OfferedEdit] = {}
         """By rule and cause, the edits offered so far: of each cause the first, and those tried."""
-        self._report = report
+        self._report, self._kept = report, kept
         self._cache = RunCache()
         self._steps: dict[Hashable, Sequence[Offer]] = {}
         """By texts, the offers that make them of the original in one step."""
@@ -87,15 +92,21 @@ class ProgramRuns:
 
     def explanations(self) -> Generator[Explanation]:
         """Yield the partial explanations of the original, the whole one last."""
+        question = "explanation", key_of({})
         self._report("explaining")
-        return self._explain({})
+        known = self._kept.find(question) if self._kept is not None else None
+        if known is not None:
+            yield known
+            return
+        for found in self._explain({}):
+            yield found
+        if self._kept is not None and not self.deadline.is_over:
+            self._kept.keep(question, found)
 
     def explain(self, texts: Texts, offers: Sequence[Offer]) -> Explanation:
         """Return the explanation of the program with `texts`, which `offers` made."""
-        return self._cache.ask(
-            ("explanation", key_of(texts)),
-            lambda: self._whole(f"explaining after {names_of(offers)}", texts),
-        )
+        step = f"explaining after {names_of(offers)}"
+        return self._ask(("explanation", key_of(texts)), lambda: self._whole(step, texts))
 
     def propose(self, edited: EditedProgram) -> list[Offers]:
         """Return the offers for the causes of an edited program."""
@@ -113,25 +124,30 @@ class ProgramRuns:
 
     def prove(self, base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
         """Prove that `texts`, made from `base` by all of `offers`, behave as `base` does."""
-        self._report(f"proving {names_of(offers)}")
         key = key_of(texts)
         self._granted[key] = self._granted_to(base) | exempted(offers)
         if not base:
             self._steps[key] = offers
-        rewrites = [offer.rewrite for offer in offers]
-        proof = prove(
-            self.program,
-            texts,
-            base=base,
-            as_compiled=_as_compiled(texts, offers),
-            cache=self._cache,
-            tests=[test for offer in offers for test in offer.tests],
-            deadline=self.deadline,
-            numbers=any(rewrite.numbers for rewrite in rewrites),
-            strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
-            exempt=exempted(offers) | self._granted_to(base) - {"randomness"},
-            both=[test for offer in offers for test in offer.needed_tests],
-        )
+
+        def run() -> Proof:
+            self._report(f"proving {names_of(offers)}")
+            rewrites = [offer.rewrite for offer in offers]
+            return prove(
+                self.program,
+                texts,
+                base=base,
+                as_compiled=_as_compiled(texts, offers),
+                cache=self._cache,
+                tests=[test for offer in offers for test in offer.tests],
+                deadline=self.deadline,
+                numbers=any(rewrite.numbers for rewrite in rewrites),
+                strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
+                exempt=exempted(offers) | self._granted_to(base) - {"randomness"},
+                both=[test for offer in offers for test in offer.needed_tests],
+            )
+
+        edits = tuple((offer.rule.code, offer.at, offer.is_shorter) for offer in offers)
+        proof = self._ask(("proof", key_of(base), key, edits), run)
         if proof.holds or len(offers) == 1:  # else each is tried alone
             self._show(offers, proof)
         return proof
@@ -144,16 +160,20 @@ class ProgramRuns:
         """
         whole = self.inductor and self._runs_whole(texts, offers)
         inductor = self.inductor and not whole
-        self._report(f"running under {'Inductor' if inductor else 'AOTAutograd'}")
-        check = check_compiled(
-            self.program,
-            texts,
-            as_compiled=_as_compiled(texts, self._steps.get(key_of(texts), ())),
-            inductor=inductor,
-            exempt=exempted(offers),
-            deadline=self.deadline,
-            cache=self._cache,
-        )
+
+        def run() -> Check:
+            self._report(f"running under {'Inductor' if inductor else 'AOTAutograd'}")
+            return check_compiled(
+                self.program,
+                texts,
+                as_compiled=_as_compiled(texts, self._steps.get(key_of(texts), ())),
+                inductor=inductor,
+                exempt=exempted(offers),
+                deadline=self.deadline,
+                cache=self._cache,
+            )
+
+        check = self._ask(("compiled", key_of(texts), inductor), run)
         self.has_compiled = True
         self.compiler_failure = self.compiler_failure or (check.detail if check.ok else "")
         return check
@@ -171,19 +191,22 @@ class ProgramRuns:
                 cache=self._cache,
             )
 
-        return self._cache.ask(("fullgraph", key_of(texts)), run)
+        return self._ask(("fullgraph", key_of(texts)), run)
 
     def explain_with_setting(self, setting: CompileSetting, texts: Texts) -> Explanation:
         """Return the explanation of the program with `texts` and a setting of its caller."""
+        question = "explanation", key_of(texts), str(setting)
         with patch_config(setting.config):
-            return self._whole(f"trying {setting}", texts, setting.of(self.program))
+            program = setting.of(self.program)
+            return self._ask(question, lambda: self._whole(f"trying {setting}", texts, program))
 
     def verify_setting(
         self, setting: CompileSetting, texts: Texts, offers: Sequence[Offer]
     ) -> Check:
         """Compare a run with a setting, of `texts` made by `offers`, with eager."""
-        self._report(f"running with {setting}{' under Inductor' if self.inductor else ''}")
-        with patch_config(setting.config):
+
+        def run() -> Check:
+            self._report(f"running with {setting}{' under Inductor' if self.inductor else ''}")
             return verify_inductor(
                 setting.of(self.program),
                 self.deadline,
@@ -194,23 +217,47 @@ class ProgramRuns:
                 texts=texts,
             )
 
+        with patch_config(setting.config):
+            return self._ask(("setting", key_of(texts), str(setting), self.inductor), run)
+
     def explain_with_config(
         self, config: Config, edited: EditedProgram, causes: Sequence[Cause]
     ) -> Explanation:
         """Explain with a setting; stop early once none of `causes` can be removed by it."""
-        self._report(f"trying {', '.join(config)}")
-        with patch_config(config), closing(self._explain(edited.texts)) as steps:
-            for found in steps:
-                if len(staying_causes(edited.explanation, found, causes)) == len(causes):
-                    break
-        return self._in_time(found)
+
+        def run() -> Explanation:
+            self._report(f"trying {', '.join(config)}")
+            with closing(self._explain(edited.texts)) as steps:
+                for found in steps:
+                    if len(staying_causes(edited.explanation, found, causes)) == len(causes):
+                        break
+            return self._in_time(found)
+
+        with patch_config(config):
+            return self._ask(("explanation", key_of(edited.texts), repr(config)), run)
 
     def prove_with_config(self, config: Config, texts: Texts) -> Proof:
         """Prove that a setting changes nothing of what the program with `texts` does."""
-        self._report(f"proving {', '.join(config)}")
-        exempt = self._granted_to(texts) - {"randomness"}
-        with patch_config(config):
+
+        def run() -> Proof:
+            self._report(f"proving {', '.join(config)}")
+            exempt = self._granted_to(texts) - {"randomness"}
             return prove(self.program, texts, base=texts, deadline=self.deadline, exempt=exempt)
+
+        with patch_config(config):
+            return self._ask(("proof", key_of(texts), repr(config)), run)
+
+    def _ask(self, question: Hashable, run: Callable[[], T]) -> T:
+        """Return the answer to `question` that this run or an earlier one has; else call `run`."""
+
+        def find() -> T:
+            known: T | None = self._kept.find(question) if self._kept is not None else None
+            answer = run() if known is None else known
+            if self._kept is not None and known is None:
+                self._kept.keep(question, answer)
+            return answer
+
+        return self._cache.ask(question, find)
 
     def _runs_whole(self, texts: Texts, offers: Sequence[Offer]) -> bool:
         """Return whether edited texts are one graph in both modes and run so under Inductor.

@@ -130,4 +130,4 @@ class RunCache:
 
 def key_of(texts: Mapping[str, str]) -> Hashable:
     """Return edited texts by file as a part of a question."""
-    return frozenset(texts.items())
+    return tuple(sorted(texts.items()))

@@ -117,6 +117,17 @@ def test_the_command_writes_and_then_finds_nothing(tmp_path):
     assert (again.returncode, again.stdout) == (0, "")
 
 
+def test_the_same_command_goes_on_where_the_last_one_stopped(tmp_path):
+    (tmp_path / "model.py").write_text(SOURCE)
+    first, second, third = (
+        fullgraph("fix", "model.py:Model", "--no-inductor", *options, cwd=tmp_path)
+        for options in ((), (), ("--no-cache",))
+    )
+    assert first.stdout == second.stdout == third.stdout
+    assert "of earlier runs taken from" in second.stderr
+    assert "earlier runs" not in first.stderr + third.stderr
+
+
 def test_bad_input_is_one_sentence(tmp_path):
     (tmp_path / "model.py").write_text(SOURCE)
     for args in (("fix", "model.py:Model", "--select", "FG9999"), ("rule", "FG9999")):
