@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +89,9 @@ def add(commands: Commands) -> None:
         metavar="S",
         help="wall time of the search, as in --seconds 60; default: 300",
     )
+    parser.add_argument(
+        "--profile", action="store_true", help="print at the end which steps took how long"
+    )
     add_verbosity(parser)
 
 
@@ -106,6 +113,7 @@ def _run_fix(args: argparse.Namespace) -> int:
         check_writable(source_files(arguments["model"]), force=args.force)
     line = ProgressLine(quiet=args.quiet, verbose=args.verbose)
     shown: dict[tuple[str, str, str], str] = {}
+    steps: list[FixStep] = []
 
     def show_step(step: FixStep) -> None:
         """Print the edits that are new, with their diffs, and those whose proof has ended."""
@@ -117,7 +125,9 @@ def _run_fix(args: argparse.Namespace) -> int:
                 line.keep(title if key in shown else f"{title}\n{edit.diff}")
                 shown[key] = edit.state
         line.show(step.what)
+        steps.append(step)
 
+    start = time.monotonic()
     try:
         fixes = fix(
             **arguments,
@@ -136,6 +146,8 @@ def _run_fix(args: argparse.Namespace) -> int:
         raise
     finally:
         line.end()
+    if args.profile:
+        _print_profile(steps, time.monotonic() - start)
     if fixes.reused and not args.quiet:
         answers = f"{fixes.reused} answer{'' if fixes.reused == 1 else 's'}"
         print(
@@ -156,6 +168,18 @@ def _run_fix(args: argparse.Namespace) -> int:
         print(f"fullgraph: {fixes.before.error}", file=sys.stderr)
         return BAD_INPUT
     return 1 if args.diff and fixes.diff(unsafe=args.unsafe) else 0
+
+
+def _print_profile(steps: Sequence[FixStep], end: float) -> None:
+    """Print on stderr how long each kind of step took, and how often it came; longest first."""
+    spent: dict[str, float] = defaultdict(float)
+    counts = Counter[str]()
+    for step, after in zip(steps, [*(one.seconds for one in steps[1:]), end], strict=True):
+        kind = re.sub(r" FG\d+ at .*", "", step.what)
+        spent[kind] += after - step.seconds
+        counts[kind] += 1
+    for kind, seconds in sorted(spent.items(), key=lambda pair: -pair[1]):
+        print(f"{seconds:8.1f} s {counts[kind]:4} × {kind}", file=sys.stderr)
 
 
 def _cache_folder() -> Path:

@@ -1,6 +1,8 @@
 """What can be done with the result: show, write, run beside the original."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -117,15 +119,29 @@ def test_the_command_writes_and_then_finds_nothing(tmp_path):
     assert (again.returncode, again.stdout) == (0, "")
 
 
-def test_the_same_command_goes_on_where_the_last_one_stopped(tmp_path):
+def test_the_same_program_goes_on_where_the_last_run_stopped(tmp_path):
+    module = imported(SOURCE, tmp_path)
+    model, answers = module.Model(), tmp_path / "answers"
+    first, second = [], []
+
+    def run(steps):
+        tell = {"progress": lambda step: steps.append(step.what)}
+        return fix(model, X, inductor=False, cache=answers, **tell)
+
+    found, again = run(first), run(second)
+    assert again.to_dict() == found.to_dict() and (found.reused, again.reused) == (0, 4)
+    assert any(step.startswith("proving") for step in first)
+    assert {*second} == {"explaining", "recording eager values"}
+
+
+def test_the_command_keeps_answers_unless_told_not_to(tmp_path):
     (tmp_path / "model.py").write_text(SOURCE)
-    first, second, third = (
-        fullgraph("fix", "model.py:Model", "--no-inductor", *options, cwd=tmp_path)
-        for options in ((), (), ("--no-cache",))
-    )
-    assert first.stdout == second.stdout == third.stdout
-    assert "of earlier runs taken from" in second.stderr
-    assert "earlier runs" not in first.stderr + third.stderr
+    folder = Path(os.environ["FULLGRAPH_CACHE"])
+    fullgraph("fix", "model.py:Model", "--no-inductor", "--no-cache", cwd=tmp_path)
+    assert not folder.exists()
+    told = fullgraph("fix", "model.py:Model", "--no-inductor", "--profile", cwd=tmp_path)
+    assert len([*folder.iterdir()]) == 1
+    assert re.search(r"^ *\d+\.\d s +\d+ × proving$", told.stderr, re.MULTILINE)
 
 
 def test_bad_input_is_one_sentence(tmp_path):
