@@ -24,8 +24,8 @@ def reduction_id(case: Case, rungs: Sequence[Rung]) -> str:
     state = case.module.state_dict() if case.module else {}
     leaves = tree_leaves((case.args, dict(case.kwargs), list(state.values())))
     told = [
-        getattr(kind, "__module__", ""),
-        getattr(kind, "__qualname__", ""),
+        str(getattr(kind, "__module__", "")),  # None for a function that `exec` has made
+        str(getattr(kind, "__qualname__", "")),
         _source_file_text(kind),
         repr([(x.shape, x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]),
         repr([(rung.name, str(rung.options)) for rung in rungs]),
