@@ -42,7 +42,6 @@ from fullgraph.rewrites.analysis.flow import (
     removable_line,
     split_statements,
     statements_after,
-    walk,
 )
 from fullgraph.rewrites.analysis.gradients import has_no_gradient
 from fullgraph.rewrites.analysis.inferred import infer, infer_variable, is_tensor
@@ -73,6 +72,7 @@ from fullgraph.rewrites.analysis.torch_names import (
     VIEWS,
     word_set,
 )
+from fullgraph.rewrites.source import find_all, walk
 
 __all__ = [
     "ARITHMETIC",
@@ -105,6 +105,7 @@ __all__ = [
     "difference_in_operator",
     "draws_random_numbers",
     "ends_program",
+    "find_all",
     "find_definitions",
     "find_hazards",
     "find_state_uses",

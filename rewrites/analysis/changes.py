@@ -11,12 +11,11 @@ from fullgraph.rewrites.analysis.flow import (
     names_bound,
     names_mutated,
     names_read,
-    walk,
 )
 from fullgraph.rewrites.analysis.purity import is_new_tensor, torch_name
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import PURE_CALLS
-from fullgraph.rewrites.source import dotted_name
+from fullgraph.rewrites.source import dotted_name, walk
 
 
 def may_change(site: Site, names: Iterable[str], statements: Sequence[cst.CSTNode]) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import assignment_targets, walk
+from fullgraph.rewrites.analysis.flow import assignment_targets
 from fullgraph.rewrites.analysis.site import Site
-from fullgraph.rewrites.source import dotted_name
+from fullgraph.rewrites.source import dotted_name, walk
 
 
 def class_of(site: Site, node: cst.BaseExpression) -> str:

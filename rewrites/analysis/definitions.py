@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import chain_root, walk
-from fullgraph.rewrites.source import Document, FunctionNode
+from fullgraph.rewrites.analysis.flow import chain_root
+from fullgraph.rewrites.source import Document, FunctionNode, walk
 
 Bindings = frozenset[cst.CSTNode]
 """Nodes that bind a name: an assignment target, a parameter, an import, …"""

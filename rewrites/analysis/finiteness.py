@@ -18,13 +18,13 @@ from fullgraph.rewrites.analysis.classes import (
     method_of_class,
 )
 from fullgraph.rewrites.analysis.definitions import assigned_values
-from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.gradients import has_no_gradient
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.operation import Operation, operation_of
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import INDEXING, PURE_CALLS, RAISING, word_set
+from fullgraph.rewrites.source import walk
 
 _DIVISIONS = word_set("div floor_divide fmod remainder")
 _AT_ONE = word_set(

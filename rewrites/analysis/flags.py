@@ -9,9 +9,8 @@ from collections.abc import Callable
 import libcst as cst
 
 from fullgraph.rewrites.analysis.definitions import Definitions, find_definitions
-from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.site import NotApplicable, Site
-from fullgraph.rewrites.source import dotted_name
+from fullgraph.rewrites.source import dotted_name, walk
 
 
 def skipping_flag(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:

@@ -6,33 +6,24 @@ A name is that of a local variable or a path of attributes on one: "x", "self.sc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.source import Document, FunctionNode, dotted_name
+from fullgraph.rewrites.source import (
+    Document,
+    FunctionNode,
+    children_of,
+    dotted_name,
+    find_all,
+    walk,
+)
 
 _EXITS = {"exit", "quit", "sys.exit"}
 """Functions that raise SystemExit."""
 _BLOCKS = cst.IndentedBlock | cst.SimpleStatementSuite | cst.Module
 _SCOPES = cst.FunctionDef | cst.Lambda | cst.ClassDef
 _COMPREHENSIONS = cst.ListComp | cst.SetComp | cst.DictComp | cst.GeneratorExp
-
-
-def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield `node` and all nodes inside it, in the order of the text."""
-    left = [node]
-    while left:
-        node = left.pop()
-        yield node
-        left += reversed(children_of(node))
-
-
-@lru_cache(maxsize=1 << 16)
-def children_of(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
-    """Return `node.children`, for which libcst visits the node anew each time; nodes are frozen."""
-    return tuple(node.children)
 
 
 def chain_root(node: cst.CSTNode, stop: m.BaseMatcherNode | None = None) -> cst.CSTNode:
@@ -105,7 +96,7 @@ def ends_program(document: Document, node: cst.CSTNode) -> bool:
         return False
     name = dotted_name(node.func).partition(".")[0]
     definitions = m.FunctionDef(m.Name(name)) | m.ClassDef(m.Name(name))
-    return not binds_variable(document.module, name) and not m.findall(document.module, definitions)
+    return not binds_variable(document.module, name) and not find_all(document.module, definitions)
 
 
 def has_raise(document: Document, node: cst.CSTNode) -> bool:

@@ -10,13 +10,13 @@ import libcst as cst
 from fullgraph.rewrites.analysis.changes import may_change
 from fullgraph.rewrites.analysis.classes import buffer_value, classes_around
 from fullgraph.rewrites.analysis.definitions import assigned_values
-from fullgraph.rewrites.analysis.flow import names_bound, names_mutated, walk
+from fullgraph.rewrites.analysis.flow import names_bound, names_mutated
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.operation import operation_of
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import word_set
-from fullgraph.rewrites.source import dotted_name
+from fullgraph.rewrites.source import dotted_name, walk
 
 _WITHOUT_GRADIENT = word_set(
     """

@@ -13,11 +13,10 @@ import libcst as cst
 from fullgraph.compiler.facts import Constant, Expression, Term, ValueSummary
 from fullgraph.rewrites.analysis.classes import buffer_value, numeric_attribute
 from fullgraph.rewrites.analysis.definitions import Bindings, Definitions, find_definitions
-from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.operators import BINARY, UNARY, Function
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import word_set
-from fullgraph.rewrites.source import dotted_name
+from fullgraph.rewrites.source import dotted_name, walk
 
 _ATTRIBUTES = word_set(
     """

@@ -15,7 +15,7 @@ from fullgraph.rewrites.analysis.classes import (
     constructor_call,
     method_of_class,
 )
-from fullgraph.rewrites.analysis.flow import assignment_targets, walk
+from fullgraph.rewrites.analysis.flow import assignment_targets
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import (
@@ -28,7 +28,7 @@ from fullgraph.rewrites.analysis.torch_names import (
     STATEFUL,
     VIEWS,
 )
-from fullgraph.rewrites.source import integer_literal
+from fullgraph.rewrites.source import integer_literal, walk
 
 _SIZED_BY_DATA = ("argwhere", "masked_select", "nonzero", "unique", "unique_consecutive")
 

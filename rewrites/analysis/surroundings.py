@@ -9,8 +9,8 @@ from functools import lru_cache
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis.flow import names_bound, parameter_names, walk
-from fullgraph.rewrites.source import Document
+from fullgraph.rewrites.analysis.flow import names_bound, parameter_names
+from fullgraph.rewrites.source import Document, walk
 
 _FRAMES = frozenset(
     {

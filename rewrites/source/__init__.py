@@ -21,6 +21,7 @@ from fullgraph.rewrites.source.templates import (
     string_literal,
     with_keyword,
 )
+from fullgraph.rewrites.source.tree import children_of, find_all, walk
 
 __all__ = [
     "Document",
@@ -29,7 +30,9 @@ __all__ = [
     "build_expression",
     "build_statement",
     "check_writable",
+    "children_of",
     "dotted_name",
+    "find_all",
     "inline_block",
     "integer_literal",
     "leading_lines",
@@ -40,6 +43,7 @@ __all__ = [
     "round_trips",
     "string_literal",
     "unified_diff",
+    "walk",
     "with_keyword",
     "write_files",
 ]

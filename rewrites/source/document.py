@@ -8,13 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 
 import libcst as cst
-import libcst.matchers as m
-from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
 from fullgraph.rewrites.source.import_lines import add_imports, imported_names
 from fullgraph.rewrites.source.templates import parenthesize, round_trips
+from fullgraph.rewrites.source.tree import Ranges, post_order, walk
 from fullgraph.rewrites.source.wrapping import wrap_new_lines
 
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
@@ -29,8 +28,7 @@ class Document:
     file: str
     text: str
     module: cst.Module
-    ranges: Mapping[cst.CSTNode, CodeRange]
-    parents: Mapping[cst.CSTNode, cst.CSTNode]
+    ranges: Ranges
     inherited: Mapping[str, str]
     """In a notebook's cell, the `imports` of the cells that ran before it; else empty."""
 
@@ -38,15 +36,7 @@ class Document:
 
     def position(self, node: cst.CSTNode) -> Position:
         """Return the span of a node, columns in UTF-8 bytes as in `ast`."""
-        span = self.ranges[node]
-        return Position(
-            self.file,
-            span.start.line,
-            self._byte_offset(span.start.line, span.start.column),
-            span.end.line,
-            self._byte_offset(span.end.line, span.end.column),
-            self.function_name(node),
-        )
+        return Position(self.file, *self._span(node), self.function_name(node))
 
     def node(self, position: Position) -> cst.CSTNode | None:
         """Return the outermost node whose span is `position`, preferably an expression.
@@ -57,17 +47,23 @@ class Document:
         if position.column is None:
             return self.statement_at(position.line)
         last = position.end_line or (position.line if position.end_column is not None else None)
-        found = self._nodes_by_span.get((position.line, position.column, last, position.end_column))
+        nodes = _nodes_by_span(self, self.ranges.statement_at(position.line))
+        found = nodes.get((position.line, position.column, last, position.end_column))
         if found is None and position.end_line is None:
-            found = next(
-                (n for s, n in self._nodes_by_span.items() if _starts_at(s, position)), None
-            )
-        return found or self._innermost(position)
+            found = next((n for s, n in nodes.items() if _starts_at(s, position)), None)
+        return found or _innermost(nodes, position)
 
     def statement_at(self, line: int) -> cst.CSTNode | None:
         """Return the innermost statement that covers a line; None if the line has none."""
-        covering = [n for n in self._statements_by_depth if self._covers(n, line)]
+        top = self.ranges.statement_at(line)
+        statements = (one for one in walk(top) if isinstance(one, _STATEMENTS)) if top else ()
+        covering = [one for one in statements if self._covers(one, line)]
         return covering[-1] if covering else None
+
+    @property
+    def parents(self) -> Mapping[cst.CSTNode, cst.CSTNode]:
+        """The parent of each node but the module."""
+        return self.ranges.parents
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the parent of `node`. Raises KeyError for the module."""
@@ -82,7 +78,7 @@ class Document:
     def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
         """Return the innermost statement line or compound statement that is or contains `node`."""
         for one in (node, *self.ancestors(node)):
-            if isinstance(one, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            if isinstance(one, _STATEMENTS):
                 return one
         raise KeyError("the node is not part of a statement")
 
@@ -152,8 +148,8 @@ class Document:
         functions = [one for one in self.ancestors(node) if isinstance(one, cst.FunctionDef)]
         if not functions:
             return self.unused_name(stems[0])
-        inside = m.findall(functions[-1], m.Name())
-        taken = self._top_names | {cst.ensure_type(one, cst.Name).value for one in inside}
+        inside = {one.value for one in walk(functions[-1]) if isinstance(one, cst.Name)}
+        taken = self._top_names | inside
         return next((one for one in stems if one not in taken), _free_name(taken, stems[0]))
 
     # Edits.
@@ -166,25 +162,30 @@ class Document:
         `imports` are dotted module names ("torch", "torch.nn as nn"), added where missing.
         Parentheses are added where a new expression needs them.
         """
-        if not self._round_trips(replacements):
+        changing = {one for node in replacements for one in (node, *self.ancestors(node))}
+        if not self._round_trips(replacements, changing):
             replacements = {
                 old: parenthesize(new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in replacements.items()
             }
-        changing = {one for node in replacements for one in (node, *self.ancestors(node))}
         module = replace_nodes(self.module, replacements, changing.__contains__)
         missing = [name for name in dict.fromkeys(imports) if not self._imports(name, replacements)]
         module = add_imports(module, missing)
-        return wrap_new_lines(self.text, module.code + self._text_after_tree)
+        return wrap_new_lines(self.text, self.ranges.code_of(module) + self._text_after_tree)
 
-    def _round_trips(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
-        """Return whether the text of each edited statement parses to the edited tree."""
+    def _round_trips(
+        self, replacements: Mapping[cst.CSTNode, Replacement], changing: Collection[cst.CSTNode]
+    ) -> bool:
+        """Return whether the text of each edited statement parses to the edited tree.
+
+        `changing` are the replaced nodes and their ancestors.
+        """
         parse = functools.partial(cst.parse_statement, config=self.module.config_for_parsing)
         for statement in {self.statement(node) for node in replacements}:
-            new: object = replace_nodes(statement, replacements)
+            new: object = replace_nodes(statement, replacements, changing.__contains__)
             parts = new.nodes if isinstance(new, cst.FlattenSentinel) else [new]
-            for part in parts:
-                if isinstance(part, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            for part in (one for one in parts if one not in self.ranges):
+                if isinstance(part, _STATEMENTS):
                     part = part.with_changes(leading_lines=())  # empty ones are parsed otherwise
                 if isinstance(part, cst.CSTNode) and not round_trips(part, parse, self.module):
                     return False
@@ -211,46 +212,6 @@ class Document:
 
     # Lookup tables.
 
-    @functools.cached_property
-    def _nodes_by_span(self) -> dict[Span, cst.CSTNode]:
-        """The outermost node of each span; an expression, if a statement has the same span."""
-        found: dict[Span, cst.CSTNode] = {}
-        for node, span in self.ranges.items():
-            if not isinstance(node, _PLACES):
-                continue
-            start, end = span.start, span.end
-            key = (
-                start.line,
-                self._byte_offset(start.line, start.column),
-                end.line,
-                self._byte_offset(end.line, end.column),
-            )
-            known = found.get(key)
-            if known is None or (
-                isinstance(node, cst.BaseExpression) and not isinstance(known, cst.BaseExpression)
-            ):
-                found[key] = node
-        return found
-
-    def _innermost(self, position: Position) -> cst.CSTNode | None:
-        """Return the smallest node that covers a span."""
-        start = (position.line, position.column or 0)
-        end = (position.end_line or position.line, position.end_column or start[1])
-        covering = [
-            (span, node)
-            for span, node in self._nodes_by_span.items()
-            if (span[0], span[1]) <= start and (span[2], span[3]) >= end
-        ]
-        covering.sort(key=lambda pair: (pair[0][:2], tuple(-x for x in pair[0][2:] if x)))
-        return covering[-1][1] if covering else None
-
-    @functools.cached_property
-    def _statements_by_depth(self) -> list[cst.CSTNode]:
-        """All statements, those with the fewest ancestors first."""
-        kinds = cst.SimpleStatementLine | cst.BaseCompoundStatement
-        found = [node for node in self.ranges if isinstance(node, kinds)]
-        return sorted(found, key=lambda node: len(tuple(self.ancestors(node))))
-
     def _covers(self, node: cst.CSTNode, line: int) -> bool:
         """Return whether a node's span contains a line."""
         span = self.ranges[node]
@@ -271,18 +232,60 @@ class Document:
         outside = {node.value for node in names if self.function(node) is None}
         return frozenset(outside | self.imports.keys())
 
+    def _span(self, node: cst.CSTNode) -> Span:
+        start, end = self.ranges[node].start, self.ranges[node].end
+        return (
+            start.line,
+            self._byte_offset(start.line, start.column),
+            end.line,
+            self._byte_offset(end.line, end.column),
+        )
+
     def _byte_offset(self, line: int, column: int) -> int:
         """Return the UTF-8 bytes before a column that counts characters."""
         text = self._lines[line - 1]
         return column if text.isascii() else len(text[:column].encode())
 
 
+_STATEMENTS = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _PLACES = (
     cst.BaseExpression,
     cst.BaseSmallStatement,
     cst.BaseStatement,
     cst.Comma,
 )
+
+
+@functools.lru_cache(maxsize=256)
+def _nodes_by_span(document: Document, top: cst.CSTNode | None) -> dict[Span, cst.CSTNode]:
+    """Return, for each span in a top-level statement, its outermost node.
+
+    If a statement has the span of an expression, that is the expression.
+    """
+    found: dict[Span, cst.CSTNode] = {}
+    for node in post_order(top) if top else ():
+        if not isinstance(node, _PLACES):
+            continue
+        key = document._span(node)
+        known = found.get(key)
+        if known is None or (
+            isinstance(node, cst.BaseExpression) and not isinstance(known, cst.BaseExpression)
+        ):
+            found[key] = node
+    return found
+
+
+def _innermost(nodes: Mapping[Span, cst.CSTNode], position: Position) -> cst.CSTNode | None:
+    """Return the smallest of some nodes that covers a span."""
+    start = (position.line, position.column or 0)
+    end = (position.end_line or position.line, position.end_column or start[1])
+    covering = [
+        (span, node)
+        for span, node in nodes.items()
+        if (span[0], span[1]) <= start and (span[2], span[3]) >= end
+    ]
+    covering.sort(key=lambda pair: (pair[0][:2], tuple(-x for x in pair[0][2:] if x)))
+    return covering[-1][1] if covering else None
 
 
 def _free_name(taken: Collection[str], stem: str) -> str:
@@ -319,17 +322,13 @@ def parse_document(file: str, text: str, imports: str = "") -> Document:
     earlier cells; the document resolves names by them, and does not contain them.
     """
     try:
-        wrapper = MetadataWrapper(
-            cst.parse_module(_text_of_statements(text)), unsafe_skip_copy=True
-        )
+        module = cst.parse_module(_text_of_statements(text))
     except cst.ParserSyntaxError as error:
         raise FullgraphError(
             f"{file}:{error.raw_line} is not valid Python ({error.message}): fix it first."
         ) from None
-    ranges = wrapper.resolve(PositionProvider)
-    parents = wrapper.resolve(ParentNodeProvider)
     inherited = parse_document(file, imports).imports if imports else {}
-    return Document(file, text, wrapper.module, ranges, parents, inherited)
+    return Document(file, text, module, Ranges(module), inherited)
 
 
 def _text_of_statements(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 import libcst.matchers as m
 
+from fullgraph.rewrites.analysis import find_all
 from fullgraph.rewrites.source import Document, Replacement, build_expression, replace_nodes
 
 IS_COMPILING = m.Call(func=m.Attribute(attr=m.Name("is_compiling")))
@@ -134,15 +135,15 @@ def compiled_part(new: Replacement, whole: bool = False) -> Replacement:
         return new
     asked = IS_COMPILING
     either = asked | m.UnaryOperation(operator=m.Not(), expression=asked)
-    found = m.findall(new, m.BooleanOperation(left=either))
+    found = find_all(new, m.BooleanOperation(left=either))
     calls = (
-        [*m.findall(new, asked)]
+        [*find_all(new, asked)]
         if whole
         else [
             call
             for one in found
-            for call in m.findall(cst.ensure_type(one, cst.BooleanOperation).left, asked)
+            for call in find_all(cst.ensure_type(one, cst.BooleanOperation).left, asked)
         ]
-        + [cst.ensure_type(one, cst.If).test for one in m.findall(new, m.If(test=asked))]
+        + [cst.ensure_type(one, cst.If).test for one in find_all(new, m.If(test=asked))]
     )
     return replace_nodes(new, {call: cst.Name("True") for call in calls})

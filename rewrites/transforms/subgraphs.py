@@ -10,7 +10,7 @@ from dataclasses import replace
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import NotApplicable
+from fullgraph.rewrites.analysis import NotApplicable, find_all
 from fullgraph.rewrites.rule import Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.outline import set_apart
@@ -95,5 +95,5 @@ def _rename(new: Replacement, called: str, name: str) -> Replacement:
         return new
     module, _, attribute = called.rpartition(".")
     function = m.Attribute(value=m.Name(module), attr=m.Name(attribute))
-    calls = [cst.ensure_type(one, cst.Call) for one in m.findall(new, m.Call(func=function))]
+    calls = [cst.ensure_type(one, cst.Call) for one in find_all(new, m.Call(func=function))]
     return replace_nodes(new, {one.func: cst.Name(name) for one in calls}) if calls else new

@@ -24,7 +24,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.categories import Category
-from fullgraph.rewrites.analysis import Site, names_mutated
+from fullgraph.rewrites.analysis import Site, find_all, names_mutated
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 
 _KEPT = "what is saved is not overwritten before the backward pass: compiled, that raises no error"
@@ -36,7 +36,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     context = function.params.params[0].name.value
     old = m.Attribute(value=m.Name(context), attr=m.Name("saved_variables"))
-    found = m.findall(function.body, old)
+    found = find_all(function.body, old)
     if not found:
         return None
     return Rewrite(
@@ -55,7 +55,7 @@ def _may_be_overwritten(site: Site) -> bool:
     if operator is None:
         return True
     apply = m.Call(m.Attribute(m.Name(operator.name.value), m.Name("apply")))
-    callers = [document.function(call) for call in m.findall(document.module, apply)]
+    callers = [document.function(call) for call in find_all(document.module, apply)]
     return not callers or any(caller is None or names_mutated(caller) for caller in callers)
 
 

@@ -32,7 +32,14 @@ import libcst.matchers as m
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site, only_value, parameter_of, walk
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    find_all,
+    only_value,
+    parameter_of,
+    walk,
+)
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
@@ -129,7 +136,7 @@ def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
 
 def _detach(array: cst.BaseExpression) -> str:
     """Return the call that the tensor of an array needs to have no gradient, as the array."""
-    return "" if m.findall(array, m.Attribute(attr=m.Name("detach"))) else ".detach()"
+    return "" if find_all(array, m.Attribute(attr=m.Name("detach"))) else ".detach()"
 
 
 def _tensor_expression(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -34,6 +34,7 @@ from fullgraph.rewrites.analysis import (
     Site,
     assignment_targets,
     called_function,
+    find_all,
     find_definitions,
     names_read,
     parameter_names,
@@ -57,7 +58,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     names = " and ".join(f"`self.{one}`" for one in tables)
     advice = _ADVICE.format(tables=names, it="it" if len(tables) == 1 else "them")
-    grew = any(site.observed(one) for one in m.findall(node.body, m.Call()))
+    grew = any(site.observed(one) for one in find_all(node.body, m.Call()))
     if grew or any(isinstance(one, cst.Or) for one in walk(node.test)):
         return Refusal(advice, advises=True)
     document = site.document
@@ -113,7 +114,7 @@ def _tables_built(site: Site, node: cst.If) -> tuple[str, ...]:
         return ()
     limits = {
         path
-        for one in m.findall(node.test, m.Comparison(comparisons=[m.ComparisonTarget(_ORDER)]))
+        for one in find_all(node.test, m.Comparison(comparisons=[m.ComparisonTarget(_ORDER)]))
         for path in names_read(one)
         if path.startswith("self.")
     }

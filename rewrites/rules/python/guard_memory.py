@@ -27,7 +27,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import Site, find_all
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.branches.operands import find_operand
 from fullgraph.rewrites.transforms.eager_only import decide_compiled
@@ -38,7 +38,7 @@ _MEMORY = re.compile(r"(data_ptr|storage|untyped_storage|is_set_to|_is_view|is_a
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = find_operand(site)
     asked = site.node if found is None else found.operand
-    if not any(_reads_memory(one) for one in m.findall(asked, m.Call(func=m.Attribute()))):
+    if not any(_reads_memory(one) for one in find_all(asked, m.Call(func=m.Attribute()))):
         return None
     if found is None:
         return Refusal("what memory a tensor has decides more than a branch")

@@ -24,7 +24,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import Site, walk
+from fullgraph.rewrites.analysis import Site, find_all, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 
@@ -58,7 +58,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     items = [item.with_changes(comma=comma) for item in items[:-1]] + items[-1:]
     new = block.with_changes(items=items, body=block.body.with_changes(body=rest))
-    null = any(m.findall(item, m.Attribute(attr=m.Name("nullcontext"))) for item in items)
+    null = any(find_all(item, m.Attribute(attr=m.Name("nullcontext"))) for item in items)
     return Rewrite(
         {block: new},
         "A `with` statement enters the same, and is traced.",

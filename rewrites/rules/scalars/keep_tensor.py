@@ -85,6 +85,7 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
+    find_all,
     find_definitions,
     has_no_gradient,
     is_new_tensor,
@@ -246,7 +247,7 @@ def _loops_over_indices(site: Site) -> bool:
     The index is a number once the loop runs over all indices.
     """
     loops = [one for one in site.document.ancestors(site.node) if isinstance(one, cst.For)]
-    calls = [call for loop in loops for call in m.findall(loop.iter, m.Call())]
+    calls = [call for loop in loops for call in find_all(loop.iter, m.Call())]
     names = ("torch.unique", "torch.Tensor.unique")
     return any(
         parse_nonzero(site, call) is not None or site.callee_name(call) in names
@@ -257,7 +258,7 @@ def _loops_over_indices(site: Site) -> bool:
 
 def _tensor_indices(site: Site) -> Iterator[cst.BaseExpression]:
     """Yield the single indices and the slice bounds at a site, which may be 0-d tensors."""
-    for one in (site.node, *m.findall(site.node, m.Subscript() | m.Slice())):
+    for one in (site.node, *find_all(site.node, m.Subscript() | m.Slice())):
         parts = [part.slice for part in one.slice] if isinstance(one, cst.Subscript) else [one]
         for part in parts:
             if isinstance(part, cst.Index):
@@ -377,7 +378,7 @@ def _find_scalar_read(site: Site, node: cst.CSTNode) -> ScalarRead | None:
 def _calls_inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield the calls inside `node`; nothing if it is a compound statement."""
     if not isinstance(node, cst.BaseCompoundStatement):
-        yield from m.findall(node, m.Call())
+        yield from find_all(node, m.Call())
 
 
 RULE = Rule(

@@ -34,7 +34,7 @@ import libcst.matchers as m
 from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import Site, called_function, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement, build_expression
+from fullgraph.rewrites.source import Replacement, build_expression, children_of
 from fullgraph.rewrites.transforms.numpy import PythonNumber, PythonNumberConverter
 
 
@@ -67,7 +67,7 @@ def _numpy_expressions(
     if isinstance(node, cst.BaseExpression) and (made := _python_number(site, node, numbers)):
         yield node, made
         return
-    for child in node.children:
+    for child in children_of(node):
         yield from _numpy_expressions(site, child, numbers, depth)
     function = called_function(site, node) if isinstance(node, cst.Call) and depth else None
     if function is not None:

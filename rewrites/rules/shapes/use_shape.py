@@ -37,7 +37,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.categories import Category
-from fullgraph.rewrites.analysis import NotApplicable, Site, torch_name
+from fullgraph.rewrites.analysis import NotApplicable, Site, find_all, torch_name
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.sizes import MAKERS, SizeNumbers
@@ -131,7 +131,7 @@ def _rows_of(site: Site, tensor: cst.BaseExpression) -> cst.BaseExpression | Non
 
 def _compute_in_python(site: Site) -> Rewrite | Refusal | None:
     """Return the rewrite of `t.item()`, `int(t)` or `float(t)` where `t` is made of sizes alone."""
-    for node in (site.node, *m.findall(site.node, m.Call())):
+    for node in (site.node, *find_all(site.node, m.Call())):
         match node:
             case cst.Call(func=cst.Attribute(attr=cst.Name("item")), args=[]):
                 pass

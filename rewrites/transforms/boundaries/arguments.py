@@ -10,13 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import (
-    Definitions,
-    NotApplicable,
-    Site,
-    walk,
-    word_set,
-)
+from fullgraph.rewrites.analysis import Definitions, NotApplicable, Site, find_all, walk, word_set
 from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.outline import only_definition, parameter_type_of, parameters_of
 
@@ -196,7 +190,7 @@ def without_none(
         one.name.value
         for one in parameters_of(helper)
         if m.matches(one.default or cst.Pass(), _NONE)
-        or (one.annotation is not None and m.findall(one.annotation, _NONE | m.Name("Optional")))
+        or (one.annotation is not None and find_all(one.annotation, _NONE | m.Name("Optional")))
     }
     found, names = [], []
     for one in arguments:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 import libcst.matchers as m
 
+from fullgraph.rewrites.analysis import find_all
 from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.boundaries.arguments import NO_GRAD, OperatorArgument
 from fullgraph.rewrites.transforms.outline import parameters_of
@@ -72,7 +73,7 @@ def _types_to_ask_for(
     annotation = parameter.annotation
     names = {
         one.value
-        for one in m.findall(annotation or cst.Pass(), m.Name())
+        for one in find_all(annotation or cst.Pass(), m.Name())
         if isinstance(one, cst.Name)
     } - _OPTIONAL
     if argument.annotation == "torch.Tensor":

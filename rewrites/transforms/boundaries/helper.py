@@ -14,6 +14,7 @@ from fullgraph.compiler.events import Position
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
+    find_all,
     frame_lookup,
     names_bound,
     split_statements,
@@ -64,7 +65,7 @@ def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
     for one in helper.decorators:
         if not _may_stay(site, one):
             return Refusal(f"`{name}` has the decorator `@{document.code(one.decorator)}`")
-    if helper.asynchronous or m.findall(helper.body, m.Yield() | m.Await()):
+    if helper.asynchronous or find_all(helper.body, m.Yield() | m.Await()):
         return Refusal(f"`{name}` is a generator or a coroutine")
     if lookup := frame_lookup(document, [helper.body]):
         return Refusal(f"`{lookup}` looks at the frames around it, and a boundary adds one")
@@ -148,14 +149,14 @@ def _check_name(
     assert isinstance(block, cst.Module | cst.IndentedBlock)
     declared = m.NameItem(m.Name(name))  # `global name` in a function
     for one in block.body[block.body.index(definition) + 1 :]:
-        if name in names_bound(one) or m.findall(one, declared):
+        if name in names_bound(one) or find_all(one, declared):
             raise NotApplicable(f"`{name}` is bound again in line {document.position(one).line}")
 
 
 def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
     """Whether a function returns what a custom operator returns: `return _scale_op(x)`."""
     call = m.Call(func=m.Name(m.MatchIfTrue(lambda name: name.endswith("_op"))))
-    returned = m.findall(helper.body, m.Return(call))
+    returned = find_all(helper.body, m.Return(call))
     return bool(returned) and ".library.custom_op(" in site.document.text
 
 
@@ -218,12 +219,12 @@ def reads_values(site: Site, helper: cst.FunctionDef) -> str:
     same", "`x > 0` needs the values of a tensor". "" if `helper` has no such call or condition.
     """
     code = site.document.code
-    branches = m.findall(helper.body, m.If() | m.While() | m.IfExp() | m.Assert())
+    branches = find_all(helper.body, m.If() | m.While() | m.IfExp() | m.Assert())
     for branch in cast("list[cst.If | cst.While | cst.IfExp | cst.Assert]", branches):
         for condition in tested_operands(branch.test):
             if site.is_tensor(condition):
                 return f"`{code(condition)}` needs the values of a tensor"
-    for call in m.findall(helper.body, m.Call()):
+    for call in find_all(helper.body, m.Call()):
         assert isinstance(call, cst.Call)
         name = site.callee_name(call) or code(call.func)
         if name.rpartition(".")[2] in _VALUES or (

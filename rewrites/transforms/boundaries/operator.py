@@ -14,6 +14,7 @@ from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
     difference_in_operator,
+    find_all,
     has_raise,
     names_bound,
     torch_name,
@@ -280,7 +281,7 @@ def check_effects(document: Document, helper: OperatorBody) -> None:
     """Raise NotApplicable if `helper` changes arguments or globals, or asks for what differs."""
     if why := difference_in_operator(document, [helper.body]):
         raise NotApplicable(why)
-    if m.findall(helper.body, m.Global() | m.Nonlocal()):
+    if find_all(helper.body, m.Global() | m.Nonlocal()):
         raise NotApplicable(f"`{helper.name}` changes variables outside of it")
     for changed, root in changes_in_place(helper.body):
         if root.value in helper.given and helper.may_be_argument(root):

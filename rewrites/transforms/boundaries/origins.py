@@ -9,7 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import Site, is_tensor, torch_name, walk, word_set
+from fullgraph.rewrites.analysis import Site, find_all, is_tensor, torch_name, walk, word_set
 from fullgraph.rewrites.transforms.boundaries.arguments import OperatorArgument, OperatorBody
 
 CPU = '"cpu"'
@@ -75,7 +75,7 @@ class OriginFinder:
     def host_arguments(self) -> frozenset[str]:
         """Return the arguments that are on the CPU, because `x.numpy()` needs that."""
         method = m.Call(func=m.Attribute(attr=m.Name("numpy")))
-        calls = [cst.ensure_type(one, cst.Call) for one in m.findall(self.body.body, method)]
+        calls = [cst.ensure_type(one, cst.Call) for one in find_all(self.body.body, method)]
         receivers = [cst.ensure_type(one.func, cst.Attribute).value for one in calls]
         devices = [{one.device for one in self.origins_of(node)} for node in receivers]
         single = [found.pop() for found in devices if len(found) == 1]
@@ -141,7 +141,7 @@ class OriginFinder:
         added = m.Attribute(
             value=m.Name(name.value), attr=m.Name("append") | m.Name("extend") | m.Name("insert")
         )
-        for one in m.findall(self.body.body, m.Call(func=added)):
+        for one in find_all(self.body.body, m.Call(func=added)):
             found |= self._combine([arg.value for arg in cst.ensure_type(one, cst.Call).args])
         return found
 

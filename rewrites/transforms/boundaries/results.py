@@ -10,7 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import NotApplicable, Site, walk
+from fullgraph.rewrites.analysis import NotApplicable, Site, find_all, walk
 from fullgraph.rewrites.source import Document, dotted_name
 from fullgraph.rewrites.transforms.boundaries.arguments import OperatorArgument, OperatorBody
 from fullgraph.rewrites.transforms.boundaries.origins import OriginFinder, Origins
@@ -51,7 +51,7 @@ def results_of(
     document, name = site.document, helper.name
     given = {one.code for one in arguments if one.is_tensor}
     columns: list[list[cst.BaseExpression]] = []
-    for one in m.findall(helper.body, m.Return()):
+    for one in find_all(helper.body, m.Return()):
         if document.function(one) is not helper.function:
             continue
         value = cst.ensure_type(one, cst.Return).value

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import NotApplicable, Site
+from fullgraph.rewrites.analysis import NotApplicable, Site, find_all
 from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.boundaries.arguments import (
     arguments_of,
@@ -55,7 +55,7 @@ def _edit_of_statements(
     """
     document = site.document
     flow = m.Return() | m.Break() | m.Continue() | m.Yield() | m.Await() | m.Del()
-    if any(m.findall(one, flow) for one in statements):
+    if any(find_all(one, flow) for one in statements):
         raise NotApplicable("control goes on elsewhere from there")
     body = cst.IndentedBlock(list(statements))
     inside = names_in(document, body)

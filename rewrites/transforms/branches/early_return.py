@@ -12,6 +12,7 @@ from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
     always_exits,
+    find_all,
     names_bound,
     names_read,
     walk,
@@ -141,7 +142,7 @@ def select_return(
     skips = works > 0 and not (goes_on or after.statements) and condition.guard is None
     selection.has_shortcut |= saves or skips
     same = value.deep_equals(after.value) and not (lines or after.statements or saves)
-    if condition.guard is not None and same and not m.findall(condition.guard, m.Call()):
+    if condition.guard is not None and same and not find_all(condition.guard, m.Call()):
         return _place_edits(node, [], after, [after.line], edits)
     if condition.guard is not None:
         chosen = _return_lines(site, node, early, after, value)

@@ -14,6 +14,7 @@ from fullgraph.rewrites.analysis import (
     called_function,
     class_of,
     constructor_call,
+    find_all,
     names_bound,
     names_mutated,
     walk,
@@ -71,7 +72,7 @@ def share_calls(
     lines: list[cst.BaseStatement] = []
     for call in _calls_of_both(site, test, one, other):
         uses = [same for same in walk(code) if call.deep_equals(same)]
-        if len(uses) < 2 or m.findall(code, _MAY_SKIP | _MAY_REPEAT | _IN_PLACE):
+        if len(uses) < 2 or find_all(code, _MAY_SKIP | _MAY_REPEAT | _IN_PLACE):
             continue
         stem = f"{dotted_name(call.func).rpartition('.')[2].strip('_') or 'layer'}_out"
         stems = itertools.chain([stem], (f"{stem}_{n}" for n in itertools.count(2)))
@@ -163,7 +164,7 @@ def _may_be_in_place(site: Site, call: cst.Call) -> bool:
     last, made = kind.rpartition(".")[2], constructor_call(site, call.func)
     if last not in (*_IN_PLACE_LAYERS, "Sequential"):
         return False
-    if made is None or m.findall(made, _MAY_SET_INPLACE):
+    if made is None or find_all(made, _MAY_SET_INPLACE):
         return True
     inside = [arg.value for arg in made.args if last == "Sequential"]
     return not all(

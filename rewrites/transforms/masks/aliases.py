@@ -9,6 +9,7 @@ from fullgraph.rewrites.analysis import (
     Definitions,
     Site,
     assigned_value,
+    find_all,
     is_new_tensor,
     may_change,
     names_bound,
@@ -85,7 +86,7 @@ def find_clone(
             has_no_alias(site, known, cst.Name(other), place) for other in names_mutated(*between)
         )
     )
-    return None if changed or m.findall(line, m.Comment()) else (line, source)
+    return None if changed or find_all(line, m.Comment()) else (line, source)
 
 
 def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst.CSTNode) -> bool:

@@ -14,6 +14,7 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import (
     Definitions,
     assigned_value,
+    find_all,
     names_mutated,
     operation_of,
     removable_line,
@@ -76,7 +77,7 @@ def fill_through_where(flow: Flow, why: str) -> Rewrite | None:
         other = first.chosen
     elif not fill or not last.sink.target.is_float:
         return None
-    if any(m.findall(one, m.Comment()) for one in gone):
+    if any(find_all(one, m.Comment()) for one in gone):
         return None
     edits: dict[cst.CSTNode, Replacement] = {
         node: new for one in stores for node, new in one.edits.items()

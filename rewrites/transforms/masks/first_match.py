@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import NotApplicable, Site, split_statements, walk
+from fullgraph.rewrites.analysis import NotApplicable, Site, find_all, split_statements, walk
 from fullgraph.rewrites.source import (
     Replacement,
     build_expression,
@@ -218,7 +218,7 @@ def _depends_on_data(site: Site, statement: cst.CSTNode) -> bool:
             one in inside
             or (
                 document.position(one).line < document.position(statement).line
-                and m.findall(one, exits)
+                and find_all(one, exits)
             )
         )
     )

@@ -7,6 +7,7 @@ import libcst.matchers as m
 
 from fullgraph.rewrites.analysis import (
     NotApplicable,
+    find_all,
     operation_of,
     parameter_of,
     removable_line,
@@ -71,7 +72,7 @@ def nan_reduction_rewrite(flow: Flow) -> Rewrite | None:
             require_unchanged_mask(site.document, flow.definitions, places, first.base)
     except NotApplicable:
         return None
-    if any(m.findall(line, m.Comment()) for line in lines):
+    if any(find_all(line, m.Comment()) for line in lines):
         return None
     edits |= dict.fromkeys(lines, cst.RemoveFromParent())
     why = "It leaves out NaN at a fixed shape."

@@ -10,7 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import Site, chain_root, ends_program, walk, word_set
+from fullgraph.rewrites.analysis import Site, chain_root, ends_program, find_all, walk, word_set
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document, dotted_name
 from fullgraph.rewrites.transforms.outline.free_variables import (
@@ -97,10 +97,10 @@ def find_outlining_refusal(
     It may assign to the attributes `records`, "self.history", and append to them.
     """
     flow = m.Return() | m.Break() | m.Continue() | m.Await() | m.Yield() | m.Del()
-    if m.findall(statement, flow | m.Global() | m.Nonlocal()):
+    if find_all(statement, flow | m.Global() | m.Nonlocal()):
         return Refusal("it does more than report: control goes on elsewhere")
     targets = m.AssignTarget(target=~m.Name()) | m.AugAssign(target=~m.Name())
-    changed = m.findall(statement, targets)
+    changed = find_all(statement, targets)
     if any(dotted_name(getattr(one, "target", one)) not in records for one in changed):
         return Refusal("it changes an object")
     if any(isinstance(one, cst.Raise) and one.exc is None for one in _nodes_in(statement)):
@@ -219,7 +219,7 @@ def changes_object_before(document: Document, statement: cst.CSTNode) -> bool:
         target=m.Attribute() | m.Subscript()
     )
     line = document.position(statement).line
-    found = [*m.findall(function, changes)]
+    found = [*find_all(function, changes)]
     found += [
         call
         for call in _calls_in(function)
@@ -370,7 +370,7 @@ def _has_autograd_text(seen: ValueSummary) -> bool:
 
 
 def _calls_in(node: cst.CSTNode) -> list[cst.Call]:
-    return [one for one in m.findall(node, m.Call()) if isinstance(one, cst.Call)]
+    return [one for one in find_all(node, m.Call()) if isinstance(one, cst.Call)]
 
 
 def _nodes_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

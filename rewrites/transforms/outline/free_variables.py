@@ -10,7 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import Site, difference_in_operator, walk
+from fullgraph.rewrites.analysis import Site, difference_in_operator, find_all, walk
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.outline.parameter_types import (
@@ -133,7 +133,7 @@ def names_bound_in(statement: cst.CSTNode) -> set[str]:
 
 def _variable_names(document: Document, statement: cst.CSTNode) -> list[cst.Name]:
     """Return the variables in a statement, in order, without names of attributes and keywords."""
-    found = [one for one in m.findall(statement, m.Name()) if isinstance(one, cst.Name)]
+    found = [one for one in find_all(statement, m.Name()) if isinstance(one, cst.Name)]
     return [one for one in found if not _is_not_variable(document, one)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Site, find_definitions, walk
+from fullgraph.rewrites.analysis import Site, find_all, find_definitions, walk
 from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.eager_only import is_kept_in_eager
 from fullgraph.rewrites.transforms.outline.differences import (
@@ -139,7 +139,7 @@ def tested_operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 def _needs_values(site: Site, test: cst.BaseExpression) -> bool:
     if site.is_tensor(test):
         return True
-    calls = [cst.ensure_type(one, cst.Call) for one in m.findall(test, m.Call())]
+    calls = [cst.ensure_type(one, cst.Call) for one in find_all(test, m.Call())]
     return any(
         site.callee_name(call).rpartition(".")[2]
         in ("item", "tolist", "equal", "allclose", "is_nonzero")
@@ -178,7 +178,7 @@ def _assigned_name(line: cst.CSTNode) -> cst.Name | None:
     """Return `n` for the line `n = …`, which does not read `n`; None for other statements."""
     match line:
         case cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name() as name)]) as line]):
-            return None if m.findall(line.value, m.Name(name.value)) else name
+            return None if find_all(line.value, m.Name(name.value)) else name
     return None
 
 
@@ -193,4 +193,4 @@ def conditions_of(statement: cst.CSTNode) -> list[cst.BaseExpression]:
     if isinstance(statement, cst.If):
         rest = conditions_of(statement.orelse) if isinstance(statement.orelse, cst.If) else []
         return [statement.test, *rest]
-    return [cst.ensure_type(one, cst.Assert).test for one in m.findall(statement, m.Assert())]
+    return [cst.ensure_type(one, cst.Assert).test for one in find_all(statement, m.Assert())]

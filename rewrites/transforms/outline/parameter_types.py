@@ -9,7 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import Site, find_all
 from fullgraph.rewrites.source import Document, dotted_name
 
 
@@ -102,7 +102,7 @@ def observation_of(
     if function is None:
         return None
     code, line = document.code(node), document.position(statement).end_line or 0
-    same_kind = list(m.findall(function, m.Name() | m.Attribute()))
+    same_kind = list(find_all(function, m.Name() | m.Attribute()))
     facts = [
         (document.position(one).line <= line, site.observed(one))
         for one in same_kind
@@ -210,7 +210,7 @@ def only_definition(
         function = _init_of_class(document, statement)
         named = m.Attribute(attr=m.Name(part.attr.value))
         targets = m.AssignTarget(named) | m.AugAssign(named) | m.AnnAssign(named)
-        if len(m.findall(document.module, targets)) != 1:
+        if len(find_all(document.module, targets)) != 1:
             return None
     if function is None:
         return None
@@ -229,7 +229,7 @@ def _definitions_of(document: Document, function: cst.CSTNode, code: str) -> Ite
     for param in parameters_of(function):
         if param.name.value == code:
             yield param
-    for node in m.findall(function, m.Assign() | m.AnnAssign() | m.AugAssign() | m.For()):
+    for node in find_all(function, m.Assign() | m.AnnAssign() | m.AugAssign() | m.For()):
         if isinstance(node, cst.Assign):
             targets: list[cst.CSTNode] = [one.target for one in node.targets]
         else:
@@ -285,7 +285,7 @@ def _init_of_class(document: Document, node: cst.CSTNode) -> cst.FunctionDef | N
     """Return the `__init__` of the class around a node, or None."""
     for one in document.ancestors(node):
         if isinstance(one, cst.ClassDef):
-            named = m.findall(one.body, m.FunctionDef(name=m.Name("__init__")))
+            named = find_all(one.body, m.FunctionDef(name=m.Name("__init__")))
             return cst.ensure_type(named[0], cst.FunctionDef) if named else None
     return None
 
@@ -298,7 +298,7 @@ def _may_be_none(document: Document, statement: cst.CSTNode, part: cst.CSTNode) 
     """
     none, code = m.Name("None"), document.code(part)
     tests = m.Comparison(comparisons=[m.ComparisonTarget(m.Is() | m.IsNot(), none)])
-    compared = [cst.ensure_type(one, cst.Comparison) for one in m.findall(statement, tests)]
+    compared = [cst.ensure_type(one, cst.Comparison) for one in find_all(statement, tests)]
     parameters = parameters_of(document.function(statement))
     defaults = {one.name.value: one.default for one in parameters}
     return m.matches(defaults.get(code) or cst.Pass(), none) or any(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.analysis import Site, find_all
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document, replace_nodes
 from fullgraph.rewrites.transforms.outline.free_variables import find_operator_parameters
@@ -47,7 +47,7 @@ def find_lines_alike(
 def _form_of(site: Site, statement: Statement) -> tuple[str, str] | None:
     """Return the code of a line without its first text, and the types that an operator takes."""
     text = first_text(statement)
-    if text is None or m.findall(statement, m.Name(MESSAGE)):
+    if text is None or find_all(statement, m.Name(MESSAGE)):
         return None
     parameters = find_operator_parameters(site, [statement])
     if isinstance(parameters, Refusal):

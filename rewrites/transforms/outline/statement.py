@@ -10,7 +10,7 @@ from functools import partial, reduce
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Site, has_raise
+from fullgraph.rewrites.analysis import Site, find_all, has_raise
 from fullgraph.rewrites.rule import Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.eager_only import (
@@ -229,7 +229,7 @@ def _anchor_statement(document: Document, statement: Statement) -> cst.CSTNode |
     outer = next(one for one in body if one in (statement, *document.ancestors(statement)))
     before = list(body[: body.index(outer)])
     definitions = [i for i, one in enumerate(before) if isinstance(one, _DEFINITIONS)]
-    imports = [i for i, one in enumerate(before) if m.findall(one, _IMPORT)]
+    imports = [i for i, one in enumerate(before) if find_all(one, _IMPORT)]
     end = max(definitions[0] if definitions else len(before), imports[-1] + 1 if imports else 0)
     return before[end - 1] if end else None
 

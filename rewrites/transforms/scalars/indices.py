@@ -9,6 +9,7 @@ import torch
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     buffer_value,
+    find_all,
     is_plain_attribute,
     names_mutated,
     only_value,
@@ -159,8 +160,8 @@ def _length_inside(
     start = only_value(uses.document, piece.lower) if piece.lower is not None else None
     if (
         start is None
-        or not m.findall(start, _FROM_ZERO)
-        or m.findall(subscript, m.Index(m.Name("None")))
+        or not find_all(start, _FROM_ZERO)
+        or find_all(subscript, m.Index(m.Name("None")))
         or buffer_value(uses.site, subscript.value) is not None
         or isinstance(uses.document.parent(subscript), cst.AssignTarget)
         or len(equal_slices(uses.document, piece)) > 1

@@ -10,6 +10,7 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import (
     Definitions,
     assigned_value,
+    find_all,
     find_definitions,
     may_be_int,
     names_bound,
@@ -76,8 +77,8 @@ def table_of_index(uses: UseEdits, node: cst.BaseExpression) -> str:
         not between
         or not uses.is_tensor(subscript.value)
         or {root, table} & {*names_bound(*between)}
-        or any(m.findall(one, leaves) for one in between[:-1])
-        or ("." in table and any(m.findall(one, m.Call()) for one in between[1:-1]))
+        or any(find_all(one, leaves) for one in between[:-1])
+        or ("." in table and any(find_all(one, m.Call()) for one in between[1:-1]))
         or not isinstance(reads, cst.SimpleStatementLine)
         or any(_find_guards(document, indices[0], reads))
     )
@@ -103,7 +104,7 @@ def _fits_before(uses: UseEdits, known: Definitions, name: cst.Name, line: cst.C
     document = uses.document
     is_bound = any(line in document.ancestors(one) for one in known.reaching[name])
     in_block = isinstance(document.parent(line), cst.IndentedBlock)
-    if is_bound or not in_block or m.findall(line, m.NamedExpr()):
+    if is_bound or not in_block or find_all(line, m.NamedExpr()):
         return False
     return not any(_find_guards(document, name, line))
 

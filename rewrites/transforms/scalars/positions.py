@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import names_bound, names_mutated, names_read, walk
+from fullgraph.rewrites.analysis import find_all, names_bound, names_mutated, names_read, walk
 from fullgraph.rewrites.source import (
     Document,
     Replacement,
@@ -25,10 +25,10 @@ def equal_slices(document: Document, piece: cst.Slice) -> list[cst.Slice]:
     block = getattr(document.parent(line), "body", ())
     pattern, found = m.Slice(), []
     for place, one in enumerate(block if line in block else ()):
-        for node in m.findall(one, pattern) if isinstance(one, cst.SimpleStatementLine) else ():
+        for node in find_all(one, pattern) if isinstance(one, cst.SimpleStatementLine) else ():
             if isinstance(node, cst.Slice) and node.deep_equals(piece):
                 found.append((place, node))
-    if len(found) < 2 or m.findall(piece, m.Call()):
+    if len(found) < 2 or find_all(piece, m.Call()):
         return [piece]
     between = block[found[0][0] : found[-1][0]]
     changed = {*names_bound(*between), *names_mutated(*between)}

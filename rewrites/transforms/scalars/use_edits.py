@@ -15,6 +15,7 @@ from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
     called_function,
+    find_all,
     find_definitions,
     follow_or_assume,
     infer,
@@ -197,7 +198,7 @@ class UseEdits(Edits):
         Empty if a call of the same name is not known to call it.
         """
         name = function.name.value
-        calls = m.findall(
+        calls = find_all(
             self.document.module, m.Call(func=m.Name(name) | m.Attribute(attr=m.Name(name)))
         )
         found = [

@@ -8,7 +8,7 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.analysis import NotApplicable, find_state_uses
+from fullgraph.rewrites.analysis import NotApplicable, find_all, find_state_uses
 from fullgraph.rewrites.transforms.random import draw_of
 from fullgraph.rewrites.transforms.scalars import calls, containers, indices
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED
@@ -221,7 +221,7 @@ class Uses(UseEdits):
             self.assume_reader_accepts_tensor(RETURNED)
             return
         assert isinstance(function, cst.FunctionDef)
-        others = m.findall(function.body, m.Return())
+        others = find_all(function.body, m.Return())
         for call in calls:
             self.propagate(call, replace(number, owns_memory=True, may_be_plain=len(others) > 1))
         if not function.name.value.startswith("_"):
