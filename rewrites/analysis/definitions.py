@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import libcst as cst
 
@@ -90,7 +91,15 @@ def find_definitions(
     function = document.function(node)
     if not isinstance(function, cst.FunctionDef):
         return None
-    walk = _Walk(document, function, taken or {})
+    return _definitions_in(document, function, frozenset((taken or {}).items()))
+
+
+@lru_cache(maxsize=128)
+def _definitions_in(
+    document: Document, function: cst.FunctionDef, taken: frozenset[tuple[cst.If, bool]]
+) -> Definitions:
+    """Return the definitions in a function, for `find_definitions` of any node in it."""
+    walk = _Walk(document, function, dict(taken))
     walk.run()
     return Definitions(function, walk.reaching, walk.before)
 
