@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch.testing import assert_close
@@ -129,7 +130,7 @@ def _check_attribute(
             if name == "outputs":
                 a, b = _relax_outputs(a, b, aliases_are_stable, assumes)
             if name == "state":
-                a = _relax_state(a, b, [one.state for one in old.values()], assumes)
+                a = _relax_state(a, b, lambda: [one.state for one in old.values()], assumes)
             if name == "raised" and before.crashed and str(b).startswith(_GRAPH_ASSERTION):
                 assumes[OTHER_MESSAGE] = None
                 continue
@@ -323,21 +324,32 @@ def _relax_outputs(
     return a, b
 
 
-def _relax_state(a: object, b: object, runs: Sequence[object], assumes: dict[str, None]) -> object:
-    """Return the state `a`, with the gradients that `b` newly requires and other `runs` do, too.
+def _relax_state(
+    a: object, b: object, runs: Callable[[], Sequence[object]], assumes: dict[str, None]
+) -> object:
+    """Return the state `a`, with the gradients that `b` newly requires and other runs do, too.
 
-    The assumption on them is added to `assumes`.
+    `runs` returns the states of all runs. The assumption on the gradients is added to `assumes`.
     """
     if isinstance(a, TensorValue) and isinstance(b, TensorValue):
-        known = any(isinstance(one, TensorValue) and one.requires_grad for one in runs)
+        if a.requires_grad or not b.requires_grad:
+            return a
+        known = any(isinstance(one, TensorValue) and one.requires_grad for one in runs())
         return _relax_outputs(a, b, True, assumes)[0] if known else a
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        inner = {key: [one.get(key) for one in runs if isinstance(one, Mapping)] for key in a}
-        return {key: _relax_state(one, b.get(key), inner[key], assumes) for key, one in a.items()}
+
+        def values_of(key: object) -> list[object]:
+            return [one.get(key) for one in runs() if isinstance(one, Mapping)]
+
+        return {k: _relax_state(v, b.get(k), partial(values_of, k), assumes) for k, v in a.items()}
     if isinstance(a, tuple | list) and type(a) is type(b) and len(a) == len(b):
-        alike = [one for one in runs if isinstance(one, tuple | list) and len(one) == len(a)]
-        items = zip(a, b, *alike, strict=True)
-        return type(a)(_relax_state(x, y, more, assumes) for x, y, *more in items)
+
+        def items_at(index: int) -> list[object]:
+            alike = (o for o in runs() if isinstance(o, tuple | list) and len(o) == len(a))
+            return [one[index] for one in alike]
+
+        pairs = enumerate(zip(a, b, strict=True))
+        return type(a)(_relax_state(x, y, partial(items_at, i), assumes) for i, (x, y) in pairs)
     return a
 
 
