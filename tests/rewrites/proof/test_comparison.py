@@ -6,9 +6,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
+import torch
 
-from fullgraph.rewrites.proof.behaviour import Behaviour
-from fullgraph.rewrites.proof.comparison import OTHER_MESSAGE, compare_behaviours
+from fullgraph.rewrites.proof.behaviour import LARGE, Behaviour, encode
+from fullgraph.rewrites.proof.comparison import OTHER_MESSAGE, compare_behaviours, difference
 from fullgraph.rewrites.proof.proof import ProofInput
 
 DERIVED = ProofInput(3, backward=False)
@@ -58,3 +59,13 @@ def test_which_index_is_out_of_bounds_is_no_difference() -> None:
     assert check_exceptions(old, replace(old, raised=new)) == (True, ())
     assert not check_exceptions(old, replace(old, raised=fault.format(0, 1)))[0]
     assert not check_exceptions(replace(old, crashed=False), replace(old, raised=new))[0]
+
+
+def test_two_integers_of_a_large_tensor_that_change_places_are_a_difference() -> None:
+    table = torch.arange(2 * LARGE)
+    swapped = table.clone()
+    swapped[[5, 6]] = table[[6, 5]]
+    assert not difference(encode(table), encode(table.clone()), "outputs")
+    assert "a digest of torch.int64 differs" in difference(
+        encode(table), encode(swapped), "outputs"
+    )
