@@ -69,7 +69,7 @@ def measure(name: str) -> dict[str, Any]:
         _count_runs(tally.fileno())
         steps: list[tuple[str, float]] = []
         torch.manual_seed(0)
-        cpu, wall = _cpu_seconds(), perf_counter()
+        cpu, wall = cpu_seconds(), perf_counter()
         fixes = fix(
             model,
             args,
@@ -81,7 +81,7 @@ def measure(name: str) -> dict[str, Any]:
         with contextlib.suppress(ChildProcessError):  # children are reaped in threads
             while os.waitpid(-1, 0):
                 pass
-        cpu = _cpu_seconds() - cpu
+        cpu = cpu_seconds() - cpu
         tally.seek(0)
         counts = Counter(tally.read().decode())
     times = [seconds for _, seconds in steps] + [wall]
@@ -151,7 +151,7 @@ def _counted(function: Any, tally: int, letter: bytes) -> Any:
     return count
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """Return the CPU seconds of this process and of its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
