@@ -45,7 +45,7 @@ _CODE = types.FunctionType | types.MethodType | types.BuiltinFunctionType | type
 
 @dataclass(frozen=True)
 class TensorValue:
-    """Value of a tensor: its elements, or of a large one a digest and a sample."""
+    """Value of a tensor: its elements, or of a large one a digest, and a sample with means."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -225,10 +225,15 @@ def _digest(flat: torch.Tensor) -> int:
 
 
 def _sample(flat: torch.Tensor) -> torch.Tensor:
-    """Return every n-th element, the last eight elements and, of floats, the least and greatest."""
+    """Return every n-th element and the last eight, and of floats the mean of each n elements.
+
+    Last come, of floats, the least and the greatest element.
+    """
     step = flat.numel() // SAMPLE | 1
     parts = [flat[::step], flat[-8:]]
     if flat.is_floating_point() and flat.itemsize > 1:
+        whole = flat.numel() // step * step
+        parts += [flat[:whole].view(-1, step).mean(1), flat[-step:].mean().reshape(1)]
         parts += [edge.reshape(1) for edge in torch.aminmax(flat)]
     return torch.cat(parts)
 

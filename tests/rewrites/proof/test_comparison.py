@@ -61,6 +61,14 @@ def test_which_index_is_out_of_bounds_is_no_difference() -> None:
     assert not check_exceptions(replace(old, crashed=False), replace(old, raised=new))[0]
 
 
+def test_a_changed_row_of_a_large_tensor_is_a_difference() -> None:
+    table = torch.randn(LARGE // 64, 256)
+    row, near = table.clone(), table * (1 + 1e-7)
+    row[-3] = torch.randn(256)
+    assert "other values" in difference(encode(table), encode(row), "outputs")
+    assert not difference(encode(table), encode(near), "outputs")
+
+
 def test_two_integers_of_a_large_tensor_that_change_places_are_a_difference() -> None:
     table = torch.arange(2 * LARGE)
     swapped = table.clone()
