@@ -178,7 +178,7 @@ def fix(
         texts_unsafe=found.unsafe.program.texts,
         subject=program.target,
         ended_by=ended_by or "",
-        ran_compiled=runs.has_compiled,
+        ran_compiled=found.is_whole or runs.has_compiled,
         reused=kept.reused if kept is not None else 0,
     )
     if interrupt is not None:
@@ -212,7 +212,7 @@ def _mend_safe_indices(found: Found, runs: ProgramRuns, rounds: int) -> Found:
 
 
 def _compile_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    return found.with_safe(undo_uncompiled(found.safe, runs))
+    return found.with_safe(undo_uncompiled(found.safe, runs, inductor=False))
 
 
 def _run_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
@@ -247,10 +247,15 @@ def _mend_unsafe_indices(found: Found, runs: ProgramRuns, rounds: int) -> Found:
     return replace(found, unsafe=unsafe)
 
 
-def _compile_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    if found.unsafe.program is found.safe.program:
-        return found
-    return replace(found, unsafe=undo_uncompiled(found.unsafe, runs))
+def _compile_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    """Run the result under Inductor, unless it ran whole; the safe edits alone if that fails."""
+    inductor = runs.inductor and not found.is_whole
+    unsafe = undo_uncompiled(found.unsafe, runs, inductor)
+    if unsafe.program is found.unsafe.program or not inductor:
+        return replace(found, unsafe=unsafe)
+    safe = undo_uncompiled(found.safe, runs, inductor)
+    same = found.unsafe.program is found.safe.program
+    return replace(found, safe=safe, unsafe=safe if same else unsafe)
 
 
 def _run_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
@@ -285,7 +290,7 @@ STAGES: tuple[Callable[[Found, ProgramRuns, int], Found], ...] = (
     _find_boundaries,
     _find_unsafe_recompile_edits,
     _mend_unsafe_indices,
-    _compile_unsafe_edits,
+    _compile_edits,
     _run_unsafe_edits,
     _prove_settings,
     _find_setting,

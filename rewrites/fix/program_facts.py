@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
+from types import FrameType
+from typing import Any
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.facts import Term, ValueSummary
 from fullgraph.compiler.isolation import Deadline, TimeUp, run_isolated, snapshot
 from fullgraph.compiler.observe import FunctionValues, observe_functions
+from fullgraph.compiler.private import force_eager
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import is_user_code
 from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.offers import Offers, places_to_observe, propose
-from fullgraph.rewrites.proof import override_program, resize_calls
+from fullgraph.rewrites.proof import copy_calls, override_program, resize_calls
 from fullgraph.rewrites.rule import Rule
 
 RESIZED_SECONDS = 3.0
@@ -98,6 +102,42 @@ def observe_resized(program: Program, places: Collection[Position]) -> tuple[Fun
         if time.monotonic() - start > RESIZED_SECONDS:
             break
     return tuple(found)
+
+
+def changes_when_repeated(program: Program, deadline: Deadline) -> bool:
+    """Return whether a first call in eager runs lines that a second equal one does not.
+
+    So it does where it makes what later calls find made. Raises `TimeUp` if the two calls do not
+    end before `deadline`.
+    """
+
+    def run_twice() -> bool:
+        ran: list[set[tuple[str, int]]] = []
+
+        def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+            """Note the lines of the user's code that run."""
+            if not is_user_code(frame.f_code.co_filename):
+                return None
+            ran[-1].add((frame.f_code.co_filename, frame.f_lineno))
+            return trace
+
+        for _ in range(2):
+            ran.append(set())
+            once = replace(program, calls=copy_calls(program.calls[:1]), loss=None, eager_calls=0)
+            with force_eager():
+                sys.settrace(trace)
+                try:
+                    once.run(once.target)
+                finally:
+                    sys.settrace(None)
+        return bool(ran[0] - ran[1])
+
+    outcome = run_isolated(
+        lambda emit: run_twice(), objects=program.objects(), seconds=deadline.left()
+    )
+    if outcome.status == "timeout":
+        raise TimeUp
+    return outcome.value is not False  # a program that raises may do otherwise when it is warm
 
 
 def propose_with_facts(

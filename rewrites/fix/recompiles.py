@@ -14,6 +14,7 @@ from fullgraph.compiler.program import Program
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.taxonomy import RootKind
 from fullgraph.rewrites.fix.causes import count_recompiles
+from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.runs import ProgramRuns
 from fullgraph.rewrites.fix.search import SearchState
 from fullgraph.rewrites.fix.settings import CompileSetting, DynamicDimension, arguments_of
@@ -66,7 +67,7 @@ def find_setting(base: SearchState, runs: ProgramRuns) -> CheckedSetting | None:
     found: list[CheckedSetting] = []
     explanation, texts = base.program.explanation, base.program.texts
     with suppress(TimeUp):
-        for setting in _candidates(explanation, runs.program):
+        for setting in _candidates(base.program, runs):
             try:
                 trial = runs.explain_with_setting(setting, texts)
             except AttributeError:  # a setting that this torch does not have
@@ -82,13 +83,17 @@ def find_setting(base: SearchState, runs: ProgramRuns) -> CheckedSetting | None:
     return min(found, key=lambda one: (not one.check.ok, one.rank), default=None)
 
 
-def _candidates(explanation: Explanation, program: Program) -> Iterator[CompileSetting]:
-    """Yield settings that may help against causes and failed guards, the shortest first."""
+def _candidates(edited: EditedProgram, runs: ProgramRuns) -> Iterator[CompileSetting]:
+    """Yield settings that may help against causes and failed guards, the shortest first.
+
+    A first call in eager can help where that call does more than a second one.
+    """
+    explanation, program = edited.explanation, runs.program
     kinds = {recompile.category for recompile in explanation.recompiles}
     marks = tuple(_differing_dimensions(program)) if RootKind.SIZE in kinds else ()
     tensors = tuple(_differing_numbers(program)) if RootKind.ARGUMENT in kinds else ()
     config = {_INT_ATTRIBUTES: True} if RootKind.ATTRIBUTE in kinds else {}
-    if explanation.causes or kinds & _MADE_LATE:
+    if kinds & _MADE_LATE or (explanation.causes and runs.changes_when_repeated(edited.texts)):
         yield CompileSetting(warm_up=True)
     if marks:
         yield CompileSetting(marks=marks)

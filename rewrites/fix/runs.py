@@ -18,7 +18,7 @@ from fullgraph.rewrites.fix.causes import CauseKey, cause_key, staying_causes
 from fullgraph.rewrites.fix.edited_program import EditedProgram, Texts
 from fullgraph.rewrites.fix.kept_answers import KeptAnswers
 from fullgraph.rewrites.fix.offers import Offer, Offers, apply_offers, exempted, names_of
-from fullgraph.rewrites.fix.program_facts import propose_with_facts
+from fullgraph.rewrites.fix.program_facts import changes_when_repeated, propose_with_facts
 from fullgraph.rewrites.fix.settings import CompileSetting, Config
 from fullgraph.rewrites.proof import (
     Check,
@@ -76,7 +76,7 @@ class ProgramRuns:
         self.compiler_failure = ""
         """How the compiler fails on the original as on an edited program; "" if it does not."""
         self.has_compiled = False
-        """Whether an edited program ran compiled, as the last step of its proof."""
+        """Whether an edited program ran compiled, under Inductor if that is wanted."""
         self.offered: dict[tuple[str, CauseKey], OfferedEdit] = {}
         """By rule and cause, the edits offered so far: of each cause the first, and those tried."""
         self._report, self._kept = report, kept
@@ -100,7 +100,7 @@ class ProgramRuns:
             return
         for found in self._explain({}):
             yield found
-        if self._kept is not None and not self.deadline.is_over:
+        if self._kept is not None and not self._may_be_cut(found):
             self._kept.keep(question, found)
 
     def explain(self, texts: Texts, offers: Sequence[Offer]) -> Explanation:
@@ -152,14 +152,14 @@ class ProgramRuns:
             self._show(offers, proof)
         return proof
 
-    def check_compiled(self, texts: Texts, offers: Sequence[Offer]) -> Check:
+    def check_compiled(self, texts: Texts, offers: Sequence[Offer], inductor: bool) -> Check:
         """Check that `texts`, made by `offers`, behave compiled as they do in eager.
 
-        They run under AOTAutograd, with a backward if the program trains, and under Inductor. A
-        failure that the original has, too, is no failure of the edits.
+        They run under AOTAutograd, with a backward if the program trains, and with `inductor` under
+        Inductor. A failure that the original has, too, is no failure of the edits.
         """
-        whole = self.inductor and self._runs_whole(texts, offers)
-        inductor = self.inductor and not whole
+        last = inductor or not self.inductor
+        inductor = inductor and not self._runs_whole(texts, offers)
 
         def run() -> Check:
             self._report(f"running under {'Inductor' if inductor else 'AOTAutograd'}")
@@ -174,7 +174,7 @@ class ProgramRuns:
             )
 
         check = self._ask(("compiled", key_of(texts), inductor), run)
-        self.has_compiled = True
+        self.has_compiled |= last
         self.compiler_failure = self.compiler_failure or (check.detail if check.ok else "")
         return check
 
@@ -199,6 +199,15 @@ class ProgramRuns:
         with patch_config(setting.config):
             program = setting.of(self.program)
             return self._ask(question, lambda: self._whole(f"trying {setting}", texts, program))
+
+    def changes_when_repeated(self, texts: Texts) -> bool:
+        """Return whether a first call of the program with `texts` does more than a second one."""
+
+        def run() -> bool:
+            with override_program(self.program.target, texts):
+                return changes_when_repeated(self.program, self.deadline)
+
+        return self._ask(("repeated", key_of(texts)), run)
 
     def verify_setting(
         self, setting: CompileSetting, texts: Texts, offers: Sequence[Offer]
@@ -253,11 +262,18 @@ class ProgramRuns:
         def find() -> T:
             known: T | None = self._kept.find(question) if self._kept is not None else None
             answer = run() if known is None else known
-            if self._kept is not None and known is None:
+            if self._kept is not None and known is None and not self._may_be_cut(answer):
                 self._kept.keep(question, answer)
             return answer
 
         return self._cache.ask(question, find)
+
+    def _may_be_cut(self, answer: object) -> bool:
+        """Return whether an answer is an explanation that more time might have changed."""
+        left = self.deadline.left()
+        short = left is not None and left / 4 < UNMASK_SECONDS
+        searched = isinstance(answer, Explanation) and answer.hidden_search == "seconds"
+        return self.deadline.is_over or (searched and short)
 
     def _runs_whole(self, texts: Texts, offers: Sequence[Offer]) -> bool:
         """Return whether edited texts are one graph in both modes and run so under Inductor.
