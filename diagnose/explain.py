@@ -150,7 +150,8 @@ def explanations(
         yield compose_explanation(evidence)
         if evidence.error is None and evidence.is_broken and not deadline.is_over:
             evidence = trace_fullgraph_mode(program, evidence, deadline.left())
-            yield compose_explanation(evidence)
+            if not deadline.is_over:
+                yield compose_explanation(evidence)
             if unmask and not deadline.is_over:
                 seconds = deadline.within(seconds).left() or 0.0
                 for search in search_hidden(program, _traces_to_unmask(evidence), rounds, seconds):
