@@ -4,10 +4,10 @@
 
 Each run is a fresh process beside BUSY busy loops. The clock starts when the model is built. *over*
 is how far the run went past its limit, in percent, and *cpu* the CPU seconds that it and its
-children used from 10 % past it on; at most 3 s are allowed, which take long on a busy machine. *left* are the children that live on.
-What was found must be a subset of what a run without a limit finds on the idle machine, which runs
-first: *subset* tells what is not. The table goes to benchmarks/results/limits-<commit>.md, and the
-exit code is 1 if a run breaks one of these rules.
+children used from 10 % past it on: at most 3 s are allowed, which take long on a busy machine.
+*left* are the children that live on. What was found must be a subset of what a run without a limit
+finds on the idle machine, which runs first; the last column tells what is not. The table goes to
+benchmarks/results/limits-<commit>.md, and the exit code is 1 if a run breaks one of these rules.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def answer(command: str, name: str, limit: float | None) -> dict[str, Any]:
         program = _build(name)
     model, inputs, kwargs = program
     start = time.monotonic()
-    end: list[tuple[float, float]] = []
+    end: list[float] = []
     if limit is not None:
         timer = threading.Timer(
             (1 + OVER) * limit, lambda: end.append((time.monotonic(), _cpu_seconds()))
@@ -111,7 +111,7 @@ def answer(command: str, name: str, limit: float | None) -> dict[str, Any]:
         done = call(model, inputs, backend=wrong_sign, budget=limit)
         facts, text = [["verdict", str(done.verdict).partition(";")[0]]], str(done)
     over = time.monotonic() - start - (limit or 0)
-    cpu = _cpu_seconds() - end[0][1] if end else 0.0
+    cpu = _cpu_seconds() - end[0] if end else 0.0
     listing = ["ps", "--ppid", str(os.getpid()), "-o", "stat=,args="]
     children = subprocess.run(listing, capture_output=True, text=True, check=False).stdout
     left = [line for line in children.splitlines() if "ps --ppid" not in line and line[0] != "Z"]
