@@ -38,6 +38,9 @@ ROUNDS, SECONDS = 12, 60.0
 """Default limits of the search for hidden breaks: rounds, and seconds of wall time."""
 
 
+TRACED = 0.8
+"""Share of a time limit for the first trace; a run in eager, if that failed, has the rest."""
+
 Offer = Callable[[Program, Explanation, Deadline, bool], Explanation]
 """Adds rewrite edits to the explanation of a program, and a verification where it is True."""
 
@@ -133,17 +136,21 @@ def explanations(
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
     deadline: Deadline | None = None,
+    traced: float = TRACED,
     device: str | None = None,
 ) -> Iterator[Explanation]:
     """Yield explanations of `program`, each with more evidence; the last one is `complete`.
 
-    With `unmask`, hidden causes are searched for, within `rounds` and `seconds`. All runs
-    end with `deadline` at the latest. `measure` times eager against compiled. With `device`, such
-    as "a100", each cause has an estimate of what joining the graphs on both sides of it would save.
+    With `unmask`, hidden causes are searched for, within `rounds` and `seconds`. All runs end with
+    `deadline` at the latest, the first trace with the share `traced` of it. `measure` times eager
+    against compiled. With `device`, such as "a100", each cause has an estimate of what joining the
+    graphs on both sides of it would save.
     """
     deadline = deadline or Deadline()
     with index_live_functions():
-        evidence = trace_default_mode(program, deadline, operators=device is not None)
+        evidence = trace_default_mode(
+            program, deadline, traced=traced, operators=device is not None
+        )
         if device is not None and evidence.error is None and evidence.default.recording.breaks:
             graphs = evidence.default.first_recording.graphs
             evidence = replace(evidence, savings=estimate_savings(graphs, find_device(device)))
@@ -194,21 +201,17 @@ def explain_recording(recording: Recording, target: str, error: str | None = Non
     )
 
 
-TRACED = 0.8
-"""Share of a time limit for the first trace; a run in eager, if that failed, has the rest."""
-
-
 def trace_default_mode(
-    program: Program, deadline: Deadline, *, operators: bool = False
+    program: Program, deadline: Deadline, *, traced: float = 1.0, operators: bool = False
 ) -> Evidence:
     """Trace `program` in default mode; if that fails, test whether it also fails in eager.
 
-    Both end with `deadline` at the latest. With `operators`, the operators of the graphs before and
-    after a break are recorded, too.
+    Both end with `deadline` at the latest, the trace with the share `traced` of it. With
+    `operators`, the operators of the graphs before and after a break are recorded, too.
     """
     preload_dynamo()
     left = deadline.left()
-    trace = trace_program(program, left and TRACED * left, operators=operators)
+    trace = trace_program(program, left and traced * left, operators=operators)
     silence = explain_silence(program.target, trace, program.position)
     evidence = Evidence(
         program.name,

@@ -43,7 +43,14 @@ from fullgraph.compiler.isolation.process_groups import (
 )
 from fullgraph.compiler.isolation.process_memory import available_memory
 from fullgraph.compiler.isolation.process_state import process_states
-from fullgraph.compiler.isolation.snapshots import Snapshot, devices_of, snapshot, state_digest
+from fullgraph.compiler.isolation.snapshots import (
+    Snapshot,
+    atom_text,
+    devices_of,
+    identity_digest,
+    snapshot,
+    state_digest,
+)
 
 __all__ = [
     "ClippedText",
@@ -57,6 +64,7 @@ __all__ = [
     "RandomStates",
     "Snapshot",
     "TimeUp",
+    "atom_text",
     "available_memory",
     "begin_isolated",
     "choose_process",
@@ -70,6 +78,7 @@ __all__ = [
     "has_drawn_random_numbers",
     "has_fork_server",
     "has_process_group",
+    "identity_digest",
     "leave_fork_server",
     "pause_openmp",
     "preload_dynamic_shapes",

@@ -104,6 +104,11 @@ class ObjectWalk:
         """The functions reached so far."""
         return [thing for thing in self._alive if isinstance(thing, types.FunctionType)]
 
+    @property
+    def reached(self) -> list[object]:
+        """The objects reached so far, in order."""
+        return list(self._alive)
+
     def index_of(self, thing: object) -> int | None:
         """Return the index of an object in this walk; None if the walk has not reached it."""
         return self._indices.get(id(thing))

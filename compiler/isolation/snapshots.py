@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
+import pickle
+from collections import deque
 from collections.abc import Sequence
-from types import CodeType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 
 import torch
 
@@ -71,6 +74,13 @@ def devices_of(objects: Sequence[object]) -> frozenset[str]:
     return frozenset(thing.device.type for thing in found if isinstance(thing, torch.Tensor))
 
 
+_REACHED = (
+    *(torch.nn.Module, torch.Tensor, torch.UntypedStorage, type, list, tuple, dict, set, frozenset),
+    *(deque, CellType, MethodType, property, staticmethod, classmethod),
+)
+"""Classes of whose objects the walk reads all that a program can see."""
+
+
 def state_digest(objects: Sequence[object]) -> dict[str, str]:
     """Return a hash of each thing that isolation must leave unchanged, by its description.
 
@@ -93,10 +103,64 @@ def state_digest(objects: Sequence[object]) -> dict[str, str]:
     return hashes | DynamoCaches(codes).summary()
 
 
+def identity_digest(objects: Sequence[object]) -> str:
+    """Return a digest of the classes, functions and code of all that `objects` reach.
+
+    With `state_digest` it tells one program from another in any process. Raises TypeError for an
+    object whose content Python cannot reach, such as one of a C extension that cannot be pickled.
+    """
+    walk, found = ObjectWalk(objects, memory=False), hashlib.sha256()
+    for _ in walk:
+        pass
+    for thing in walk.reached:
+        kind = type(thing)
+        text = f"{kind.__module__}.{kind.__qualname__}"
+        if isinstance(thing, FunctionType | type):
+            text += f" {thing.__module__}.{thing.__qualname__}"
+        if isinstance(thing, FunctionType):
+            text += atom_text(thing.__code__)
+        elif not isinstance(thing, _REACHED):
+            reducer = copyreg.dispatch_table.get(kind)
+            reduced = reducer(thing) if reducer else thing.__reduce_ex__(4)  # tells what C hides
+            known = walk.index_of(reduced[2]) if isinstance(reduced, tuple) and reduced[2:] else 0
+            text += "" if known is not None else pickle.dumps(thing).hex()
+            if isinstance(reduced, tuple):
+                text += _arguments_text(reduced[1], walk)
+        found.update(f"{text}\0".encode())
+    return found.hexdigest()
+
+
+def _arguments_text(values: tuple[object, ...], walk: ObjectWalk) -> str:
+    """Return the arguments that make an object anew; those that the walk reached by number."""
+    texts = []
+    for value in values:
+        number = walk.index_of(value)
+        if number is None and isinstance(value, FunctionType | type):
+            texts.append(f"{value.__module__}.{value.__qualname__}")
+        elif number is None:
+            texts.append(pickle.dumps(value).hex())
+        else:
+            texts.append(f"#{number}")
+    return f" {texts}"
+
+
 def _is_view(thing: object) -> bool:
     """Return whether an object is a tensor that is a view of another one."""
     with disable_torch_function():
         return isinstance(thing, torch.Tensor) and thing._is_view()
+
+
+def atom_text(value: object) -> str:
+    """Return the `repr` of a value without state, by name and code in place of an address."""
+    if isinstance(value, CodeType):
+        inner = [sorted(c, key=repr) if isinstance(c, frozenset) else c for c in value.co_consts]
+        names = value.co_qualname, value.co_names, value.co_varnames, value.co_freevars
+        return f"{names} {value.co_code.hex()} {[atom_text(one) for one in inner]}"
+    if isinstance(value, ModuleType):
+        return f"module {value.__name__}"
+    if isinstance(value, BuiltinFunctionType):
+        return f"{value.__module__}.{value.__qualname__}"
+    return repr(value)
 
 
 def _digest_of(found: FoundPart, walk: ObjectWalk) -> bytes:
@@ -107,7 +171,7 @@ def _digest_of(found: FoundPart, walk: ObjectWalk) -> bytes:
     children = []
     for name, child in found.part.children(found.state):
         number = walk.index_of(child)
-        children.append(f"{name}={child!r}" if number is None else f"{name}=#{number}")
+        children.append(f"{name}={atom_text(child)}" if number is None else f"{name}=#{number}")
     if isinstance(found.part.target, set | frozenset):
         children.sort()
     kind = found.part.kind

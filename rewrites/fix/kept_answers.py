@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import inspect
 import os
 import pickle
 import re
@@ -15,13 +14,19 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
-from fullgraph.compiler.isolation import process_states, state_digest
+from fullgraph.compiler.isolation import (
+    atom_text,
+    identity_digest,
+    process_states,
+    state_digest,
+)
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import Owner, owner_of
 
@@ -31,11 +36,20 @@ _FRAME = struct.Struct(">32sII")
 """Digest of a question, length of its pickled answer, checksum."""
 _INNER_IMPORT = re.compile(r"^[ \t]+(?:from|import)[ \t]+(\.*)([\w.]*)", re.MULTILINE)
 """Finds the imports inside functions and other blocks; those at the top have run."""
-_ADDRESS = re.compile(r"\b(0x[0-9a-f]+|\d{12,})\b")
+_ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
+_SESSION = re.compile(
+    r"(SSH|TERM|COLORTERM|XDG_SESSION|DBUS|TMUX|VSCODE|WINDOWID|SHLVL|DISPLAY|LINES|COLUMNS|PYTEST)"
+    r"|(_|PWD|OLDPWD)$"
+)
+"""Environment variables of a terminal."""
 
 
 class KeptAnswers:
-    """Answers by question, in a file of `folder` that is named after a program."""
+    """Answers by question, in a file of `folder` that is named after a program.
+
+    Raises OSError if the folder cannot be written, and TypeError or a pickling error for a program
+    that cannot be told from others.
+    """
 
     def __init__(self, folder: str | os.PathLike[str], program: Program) -> None:
         self.reused = 0
@@ -86,6 +100,14 @@ class KeptAnswers:
             yield key, content
 
 
+def open_answers(folder: str | os.PathLike[str], program: Program) -> KeptAnswers | None:
+    """Return the answers kept for a program; None where none can be kept."""
+    try:
+        return KeptAnswers(folder, program)
+    except Exception:  # __reduce_ex__ and __getstate__ of the user's objects may raise anything
+        return None
+
+
 def _digest(question: Hashable) -> bytes:
     return hashlib.sha256(repr(question).encode()).digest()
 
@@ -93,21 +115,23 @@ def _digest(question: Hashable) -> bytes:
 def _digest_of(program: Program) -> str:
     """Return a digest of all that an answer may depend on, the same in every process.
 
-    That is the program with its inputs and parameters, the text of the user's modules and of those
-    that they import later, the packages and the settings of the process.
+    That is the program with its inputs and parameters, the code of the user's modules as it is
+    loaded and the text of their files and of those that they import later, the packages and the
+    settings of the process. Raises TypeError or a pickling error for a program that hides what it
+    depends on.
     """
-    states = process_states()
-    names = {one.name for one in states}
-    shown = [(one.name, _show(one.read())) for one in states]
+    roots = (*program.objects(), program.loss, program.backend)
+    states = [one for one in process_states() if "random numbers" not in one.name]
+    names = {one.name for one in process_states()}
     content = {
         name: digest
-        for name, digest in state_digest(program.objects()).items()
+        for name, digest in state_digest(roots).items()
         if name not in names and not name.startswith("dynamo: ")
     }
-    call = (program.name, program.mode, program.dynamic, program.options, program.eager_calls)
-    loss = inspect.getsource(program.loss) if callable(program.loss) else program.loss
+    call = (program.mode, program.dynamic, program.options, program.eager_calls)
     packages = sorted({f"{one.name} {one.version}" for one in importlib.metadata.distributions()})
-    parts = (call, program.backend_name, loss, sys.version, packages, shown, content)
+    shown = [(one.name, _show(one.read())) for one in states]
+    parts = (call, identity_digest(roots), content, sys.version, packages, shown, _live_code())
     found = hashlib.sha256(repr(parts).encode())
     for file in sorted({*_own_files(), *_user_files()}):
         with suppress(OSError):
@@ -115,9 +139,27 @@ def _digest_of(program: Program) -> str:
     return found.hexdigest()
 
 
+def _live_code() -> list[str]:
+    """Return the functions and plain values of the user's modules, as they are loaded."""
+    told = []
+    for name, module in sorted(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name == "__main__" or (file and owner_of(file) is Owner.USER):
+            spaces = [(name, vars(module))]
+            classes = [one for one in vars(module).values() if isinstance(one, type)]
+            spaces += [(f"{name}.{one.__qualname__}", dict(vars(one))) for one in classes]
+            for space, values in spaces:
+                for key, value in sorted(values.items(), key=lambda pair: str(pair[0])):
+                    code = getattr(value, "__code__", value)
+                    if isinstance(code, CodeType | int | float | str):
+                        told.append(f"{space}.{key}: {atom_text(code)}")
+    return told
+
+
 def _show(value: object) -> str:
     """Return a value of settings as a text without addresses, and with what has no order sorted."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
+        value = {key: one for key, one in value.items() if not _SESSION.match(str(key))}
         return f"{sorted(f'{_show(key)}: {_show(one)}' for key, one in value.items())}"
     if isinstance(value, tuple | list):
         return f"{[_show(one) for one in value]}"

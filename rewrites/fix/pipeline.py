@@ -22,7 +22,7 @@ from fullgraph.rewrites.fix.config_ideas import prove_config_ideas
 from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.fix_report import format_place
 from fullgraph.rewrites.fix.fixes import Fixes
-from fullgraph.rewrites.fix.kept_answers import KeptAnswers
+from fullgraph.rewrites.fix.kept_answers import open_answers
 from fullgraph.rewrites.fix.pruning import search_with_boundaries, undo_uncompiled
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import CheckedSetting, find_setting
@@ -140,9 +140,8 @@ def fix(
             progress(FixStep(what, time.monotonic() - start, edits))
 
     deadline = Deadline(seconds)
-    kept = KeptAnswers(cache, program) if cache is not None else None
+    kept = open_answers(cache, program) if cache is not None else None
     runs = ProgramRuns(program, rules, deadline, report_progress, inductor=inductor, kept=kept)
-    interrupt: KeyboardInterrupt | None = None
     with progress_line("Explaining …") as show:
         known: list[Explanation] = []
         found: Found | None = None
@@ -159,7 +158,8 @@ def fix(
         except KeyboardInterrupt as pressed:
             if not known:
                 raise
-            interrupt = pressed
+            runs.interrupt = pressed
+    interrupt = runs.interrupt
     found = found or _begin(known[0])
     ended_by = "Ctrl-C" if interrupt else "the time limit" if runs.is_late() else None
     fixes = Fixes(
@@ -178,7 +178,7 @@ def fix(
         texts_unsafe=found.unsafe.program.texts,
         subject=program.target,
         ended_by=ended_by or "",
-        ran_compiled=found.is_whole or runs.has_compiled,
+        ran_compiled=runs.has_compiled(found.unsafe.program.texts),
         reused=kept.reused if kept is not None else 0,
     )
     if interrupt is not None:
@@ -212,7 +212,7 @@ def _mend_safe_indices(found: Found, runs: ProgramRuns, rounds: int) -> Found:
 
 
 def _compile_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    return found.with_safe(undo_uncompiled(found.safe, runs, inductor=False))
+    return found.with_safe(undo_uncompiled(found.safe, runs))
 
 
 def _run_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
@@ -247,15 +247,10 @@ def _mend_unsafe_indices(found: Found, runs: ProgramRuns, rounds: int) -> Found:
     return replace(found, unsafe=unsafe)
 
 
-def _compile_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    """Run the result under Inductor, unless it ran whole; the safe edits alone if that fails."""
-    inductor = runs.inductor and not found.is_whole
-    unsafe = undo_uncompiled(found.unsafe, runs, inductor)
-    if unsafe.program is found.unsafe.program or not inductor:
-        return replace(found, unsafe=unsafe)
-    safe = undo_uncompiled(found.safe, runs, inductor)
-    same = found.unsafe.program is found.safe.program
-    return replace(found, safe=safe, unsafe=safe if same else unsafe)
+def _compile_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
+    if found.unsafe.program is found.safe.program:
+        return found
+    return replace(found, unsafe=undo_uncompiled(found.unsafe, runs))
 
 
 def _run_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
@@ -290,7 +285,7 @@ STAGES: tuple[Callable[[Found, ProgramRuns, int], Found], ...] = (
     _find_boundaries,
     _find_unsafe_recompile_edits,
     _mend_unsafe_indices,
-    _compile_edits,
+    _compile_unsafe_edits,
     _run_unsafe_edits,
     _prove_settings,
     _find_setting,

@@ -23,7 +23,7 @@ from fullgraph.rewrites.proof import copy_calls, override_program, resize_calls
 from fullgraph.rewrites.rule import Rule
 
 RESIZED_SECONDS = 3.0
-"""Time after which no further run on inputs of other sizes begins."""
+"""CPU time after which no further run on inputs of other sizes begins."""
 
 
 class ProgramFacts:
@@ -94,33 +94,36 @@ def observe_resized(program: Program, places: Collection[Position]) -> tuple[Fun
     """
     found: list[FunctionValues] = []
     before = snapshot(program.objects())
-    start = time.monotonic()
+    start = time.thread_time()
     for calls in resize_calls(program.calls):
         other = replace(program, calls=calls, loss=None, eager_calls=0)
         found.append(observe_functions(lambda: other.run(other.target), tuple(places)))  # noqa: B023
         before.restore()
-        if time.monotonic() - start > RESIZED_SECONDS:
+        if time.thread_time() - start > RESIZED_SECONDS:
             break
     return tuple(found)
 
 
 def changes_when_repeated(program: Program, deadline: Deadline) -> bool:
-    """Return whether a first call in eager runs lines that a second equal one does not.
+    """Return whether a first call in eager runs instructions that a second equal one does not.
 
-    So it does where it makes what later calls find made. Raises `TimeUp` if the two calls do not
-    end before `deadline`.
+    A call that makes a value for later calls does. Raises `TimeUp` if the two calls do not end
+    before `deadline`.
     """
 
     def run_twice() -> bool:
-        ran: list[set[tuple[str, int]]] = []
+        ran: list[set[tuple[str, int, int]]] = []
 
         def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
-            """Note the lines of the user's code that run."""
-            if not is_user_code(frame.f_code.co_filename):
+            """Note the instructions of the user's code that run."""
+            code = frame.f_code
+            if not is_user_code(code.co_filename):
                 return None
-            ran[-1].add((frame.f_code.co_filename, frame.f_lineno))
+            frame.f_trace_lines, frame.f_trace_opcodes = False, True
+            ran[-1].add((code.co_filename, code.co_firstlineno, frame.f_lasti))
             return trace
 
+        known = sys.gettrace()
         for _ in range(2):
             ran.append(set())
             once = replace(program, calls=copy_calls(program.calls[:1]), loss=None, eager_calls=0)
@@ -129,7 +132,7 @@ def changes_when_repeated(program: Program, deadline: Deadline) -> bool:
                 try:
                     once.run(once.target)
                 finally:
-                    sys.settrace(None)
+                    sys.settrace(known)
         return bool(ran[0] - ran[1])
 
     outcome = run_isolated(

@@ -45,16 +45,18 @@ def search_with_boundaries(
     return found
 
 
-def undo_uncompiled(state: SearchState, runs: ProgramRuns, inductor: bool) -> SearchState:
-    """Undo the last edits until the program behaves compiled as in eager, or as the original fails.
+def undo_uncompiled(state: SearchState, runs: ProgramRuns) -> SearchState:
+    """Undo the last edits until the program behaves compiled as in eager, or fails as the original.
 
-    It runs under AOTAutograd, and with `inductor` under Inductor. Return the new state, in which
-    the undone edits have failed.
+    Return the new state, in which the undone edits have failed.
     """
     while (parent := state.program.parent) is not None:
-        check = runs.check_compiled(state.program.texts, state.accepted, inductor)
-        if check.ok and inductor and _gains_capture_alone(state.program):
-            check = runs.check_fullgraph(state.program.texts, state.accepted)
+        try:
+            check = runs.check_compiled(state.program.texts, state.accepted)
+            if check.ok and runs.inductor and _gains_capture_alone(state.program):
+                check = runs.check_fullgraph(state.program.texts, state.accepted)
+        except TimeUp:
+            break
         if check.ok:
             break
         proof = Proof(ProofState.FAILED, (check,))

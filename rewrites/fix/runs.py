@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fullgraph.compiler.isolation import Deadline, TimeUp
 from fullgraph.compiler.private import patch_config
 from fullgraph.compiler.program import Program
-from fullgraph.diagnose.explain import explanations
+from fullgraph.diagnose.explain import TRACED, explanations
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key, staying_causes
@@ -46,7 +46,7 @@ class OfferedEdit:
     diff: str
     """The edit alone, as a unified diff."""
     state: str
-    """"not proved yet", or how its last proof ended: "proved", "failed: outputs: other values"."""
+    """"not proved yet", or how its last proof ended: "proved in eager", "failed: …"."""
 
 
 UNMASK_SECONDS = 30.0
@@ -73,16 +73,18 @@ class ProgramRuns:
     ) -> None:
         self.program, self.rules, self.deadline = program, rules, deadline
         self.inductor = inductor
+        self.interrupt: KeyboardInterrupt | None = None
+        """Ctrl-C during a run, after which the time is up."""
         self.compiler_failure = ""
         """How the compiler fails on the original as on an edited program; "" if it does not."""
-        self.has_compiled = False
-        """Whether an edited program ran compiled, under Inductor if that is wanted."""
         self.offered: dict[tuple[str, CauseKey], OfferedEdit] = {}
         """By rule and cause, the edits offered so far: of each cause the first, and those tried."""
         self._report, self._kept = report, kept
         self._cache = RunCache()
         self._steps: dict[Hashable, Sequence[Offer]] = {}
         """By texts, the offers that make them of the original in one step."""
+        self._compiled: set[Hashable] = set()
+        """The texts that ran compiled."""
         self._granted: dict[Hashable, frozenset[str]] = {}
         """By texts, what all edits that they have may change."""
 
@@ -118,9 +120,8 @@ class ProgramRuns:
             self._show([offer for first in firsts for offer in first])
             return found
 
-        return self._cache.ask(
-            ("offers", key_of(edited.texts), edited.explanation.causes), ask_rules
-        )
+        question = "offers", key_of(edited.texts), edited.explanation.causes
+        return self._cache.ask(question, lambda: self._run(ask_rules))
 
     def prove(self, base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
         """Prove that `texts`, made from `base` by all of `offers`, behave as `base` does."""
@@ -129,54 +130,56 @@ class ProgramRuns:
         if not base:
             self._steps[key] = offers
 
+        rewrites = [offer.rewrite for offer in offers]
+        options: dict[str, Any] = {
+            "as_compiled": _as_compiled(texts, offers),
+            "tests": [test for offer in offers for test in offer.tests],
+            "both": [test for offer in offers for test in offer.needed_tests],
+            "numbers": any(rewrite.numbers for rewrite in rewrites),
+            "strict": all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
+            "exempt": sorted(exempted(offers) | self._granted_to(base) - {"randomness"}),
+        }
+
         def run() -> Proof:
             self._report(f"proving {names_of(offers)}")
-            rewrites = [offer.rewrite for offer in offers]
-            return prove(
-                self.program,
-                texts,
-                base=base,
-                as_compiled=_as_compiled(texts, offers),
-                cache=self._cache,
-                tests=[test for offer in offers for test in offer.tests],
-                deadline=self.deadline,
-                numbers=any(rewrite.numbers for rewrite in rewrites),
-                strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
-                exempt=exempted(offers) | self._granted_to(base) - {"randomness"},
-                both=[test for offer in offers for test in offer.needed_tests],
-            )
+            limits: dict[str, Any] = {"deadline": self.deadline, "cache": self._cache}
+            return prove(self.program, texts, base=base, **options, **limits)
 
-        edits = tuple((offer.rule.code, offer.at, offer.is_shorter) for offer in offers)
-        proof = self._ask(("proof", key_of(base), key, edits), run)
+        proof = self._ask(("proof", key_of(base), key, _key(options)), run)
         if proof.holds or len(offers) == 1:  # else each is tried alone
             self._show(offers, proof)
         return proof
 
-    def check_compiled(self, texts: Texts, offers: Sequence[Offer], inductor: bool) -> Check:
+    def check_compiled(self, texts: Texts, offers: Sequence[Offer]) -> Check:
         """Check that `texts`, made by `offers`, behave compiled as they do in eager.
 
-        They run under AOTAutograd, with a backward if the program trains, and with `inductor` under
-        Inductor. A failure that the original has, too, is no failure of the edits.
+        They run under AOTAutograd, with a backward if the program trains, and under Inductor. Those
+        of more than one step are compared with the original, too. A failure that the original has
+        is no failure of the edits.
         """
-        last = inductor or not self.inductor
-        inductor = inductor and not self._runs_whole(texts, offers)
+        inductor = self.inductor and not self._runs_whole(texts, offers)
+        one_step = key_of(texts) in self._steps
+        options: dict[str, Any] = {
+            "as_compiled": _as_compiled(texts, self._steps.get(key_of(texts), ())),
+            "inductor": inductor,
+            "whole": not one_step,
+            "numbers": any(offer.rewrite.numbers for offer in offers),
+            "exempt": tuple(sorted(exempted(offers))),
+        }
 
         def run() -> Check:
             self._report(f"running under {'Inductor' if inductor else 'AOTAutograd'}")
-            return check_compiled(
-                self.program,
-                texts,
-                as_compiled=_as_compiled(texts, self._steps.get(key_of(texts), ())),
-                inductor=inductor,
-                exempt=exempted(offers),
-                deadline=self.deadline,
-                cache=self._cache,
-            )
+            limits: dict[str, Any] = {"deadline": self.deadline, "cache": self._cache}
+            return check_compiled(self.program, texts, **options, **limits)
 
-        check = self._ask(("compiled", key_of(texts), inductor), run)
-        self.has_compiled |= last
+        check = self._ask(("compiled", key_of(texts), _key(options)), run)
+        self._compiled.add(key_of(texts))
         self.compiler_failure = self.compiler_failure or (check.detail if check.ok else "")
         return check
+
+    def has_compiled(self, texts: Texts) -> bool:
+        """Return whether `texts` ran compiled, under Inductor if that is wanted."""
+        return key_of(texts) in self._compiled
 
     def check_fullgraph(self, texts: Texts, offers: Sequence[Offer]) -> Check:
         """Run `texts`, made by `offers`, under `fullgraph=True` with Inductor."""
@@ -191,7 +194,9 @@ class ProgramRuns:
                 cache=self._cache,
             )
 
-        return self._ask(("fullgraph", key_of(texts)), run)
+        return self._ask(
+            ("fullgraph", key_of(texts), _key({"exempt": sorted(exempted(offers))})), run
+        )
 
     def explain_with_setting(self, setting: CompileSetting, texts: Texts) -> Explanation:
         """Return the explanation of the program with `texts` and a setting of its caller."""
@@ -227,7 +232,9 @@ class ProgramRuns:
             )
 
         with patch_config(setting.config):
-            return self._ask(("setting", key_of(texts), str(setting), self.inductor), run)
+            granted = tuple(sorted(exempted(offers)))
+            question = "setting", key_of(texts), str(setting), self.inductor, granted
+            return self._ask(question, run)
 
     def explain_with_config(
         self, config: Config, edited: EditedProgram, causes: Sequence[Cause]
@@ -243,7 +250,8 @@ class ProgramRuns:
             return self._in_time(found)
 
         with patch_config(config):
-            return self._ask(("explanation", key_of(edited.texts), repr(config)), run)
+            places = tuple(cause.position for cause in causes)
+            return self._ask(("explanation", key_of(edited.texts), repr(config), places), run)
 
     def prove_with_config(self, config: Config, texts: Texts) -> Proof:
         """Prove that a setting changes nothing of what the program with `texts` does."""
@@ -254,26 +262,38 @@ class ProgramRuns:
             return prove(self.program, texts, base=texts, deadline=self.deadline, exempt=exempt)
 
         with patch_config(config):
-            return self._ask(("proof", key_of(texts), repr(config)), run)
+            granted = tuple(sorted(self._granted_to(texts)))
+            return self._ask(("proof", key_of(texts), repr(config), granted), run)
 
     def _ask(self, question: Hashable, run: Callable[[], T]) -> T:
         """Return the answer to `question` that this run or an earlier one has; else call `run`."""
 
         def find() -> T:
             known: T | None = self._kept.find(question) if self._kept is not None else None
-            answer = run() if known is None else known
+            answer = self._run(run) if known is None else known
             if self._kept is not None and known is None and not self._may_be_cut(answer):
                 self._kept.keep(question, answer)
             return answer
 
         return self._cache.ask(question, find)
 
+    def _run(self, run: Callable[[], T]) -> T:
+        """Return `run()`; if Ctrl-C ends it, the time is up for all that would follow."""
+        try:
+            return run()
+        except KeyboardInterrupt as interrupt:
+            self.interrupt = interrupt
+            self.deadline = Deadline(0.0)
+            raise TimeUp from None
+
     def _may_be_cut(self, answer: object) -> bool:
         """Return whether an answer is an explanation that more time might have changed."""
         left = self.deadline.left()
         short = left is not None and left / 4 < UNMASK_SECONDS
-        searched = isinstance(answer, Explanation) and answer.hidden_search == "seconds"
-        return self.deadline.is_over or (searched and short)
+        if not isinstance(answer, Explanation):
+            return self.deadline.is_over
+        searched = answer.hidden_search == "seconds"
+        return self.deadline.is_over or (searched and short) or answer.error is not None
 
     def _runs_whole(self, texts: Texts, offers: Sequence[Offer]) -> bool:
         """Return whether edited texts are one graph in both modes and run so under Inductor.
@@ -314,7 +334,13 @@ class ProgramRuns:
         program, left = program or self.program, self.deadline.left()
         seconds = UNMASK_SECONDS if left is None else min(UNMASK_SECONDS, left / 4)
         with override_program(program.target, texts):
-            yield from explanations(program, seconds=seconds, deadline=self.deadline)
+            traced = 1.0 if texts else TRACED  # edited, it is known to end in eager
+            yield from explanations(program, seconds=seconds, deadline=self.deadline, traced=traced)
+
+
+def _key(options: Mapping[str, Any]) -> Hashable:
+    """Return the options of a proof or a check as a part of a question."""
+    return repr({**options, "as_compiled": key_of(options["as_compiled"])})
 
 
 def _as_compiled(texts: Texts, offers: Sequence[Offer]) -> Texts:
@@ -327,6 +353,6 @@ def _as_compiled(texts: Texts, offers: Sequence[Offer]) -> Texts:
 def _state_of(proof: Proof) -> str:
     """Return in a few words how a proof ended."""
     if proof.whole:
-        return "proved"
+        return "proved in eager"
     reason = proof.reason or f"it assumes that {', and that '.join(proof.assumes)}"
     return f"{'not safe' if proof.holds else 'failed'}: {reason}"

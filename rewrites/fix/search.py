@@ -318,10 +318,10 @@ def try_edits(
             check = check_causes(chain.start, after.program.explanation, mended, costly)
             trial = replace(trial, proof=replace(proof, checks=(*proof.checks[:-1], check)))
         else:
-            failed = replace(proof, state=ProofState.FAILED)
-            trial = EditTrial(trial.offers, failed, accepted=False)
+            ended = ProofState.TIME_UP if runs.is_late() else ProofState.FAILED
+            trial = EditTrial(trial.offers, replace(proof, state=ended), accepted=False)
             after = replace(after, program=program)
-            if level is Applicability.SAFE:
+            if level is Applicability.SAFE and not runs.is_late():
                 after = replace(after, deferred=after.deferred | keys)
         state = after.with_trial(index, trial)
     state = state.with_proof_state(keys, trial.proof.state)

@@ -213,18 +213,32 @@ def check_compiled(
     *,
     as_compiled: Mapping[str, str],
     inductor: bool,
-    exempt: Collection[str],
+    whole: bool = False,
+    numbers: bool = False,
+    exempt: Collection[str] = (),
     deadline: Deadline,
     cache: RunCache,
 ) -> Check:
     """Check that edited `texts` behave compiled as they do in eager.
 
     They run under AOTAutograd, with a backward if the program trains, and with `inductor` under
-    Inductor. In eager `as_compiled` runs in their place. If the original fails alike, the check
-    holds, and its detail is the failure. Raises `TimeUp` if a run does not end before `deadline`.
+    Inductor. In eager `as_compiled` runs in their place; with `whole` it is compared with the
+    original, and with `numbers` a 0-d tensor may replace a scalar. If the original fails alike, the
+    check holds, and its detail is the failure. Raises `TimeUp` if a run does not end before
+    `deadline`.
     """
     trains = _trains(subject) and torch.is_grad_enabled()
     questions = [("aot_eager", trains)] if trains or not inductor else []
+    case = ProofInput(0, trains)
+    if whole:
+        ran = [_run_eager(subject, cache, False, deadline, t, [case]) for t in ({}, as_compiled)]
+        old, new = (one.value.behaviours if one.value is not None else {} for one in ran)
+        granted = {"randomness", "text", "records"} & {*exempt}
+        needs = _requires_gradient(subject)
+        same = partial(compare_behaviours, numbers=numbers, requires_gradient=needs, exempt=granted)
+        for check in same(old, new):
+            if not check.ok:
+                return check
     check, failure = Check("compiled", True), ""
     for backend, backward in (*questions, *([("inductor", False)] if inductor else [])):
         found: list[Check] = []
@@ -275,7 +289,8 @@ def verify_inductor(
     behaviours = eager.value.behaviours
     if original is not None:
         job = partial(run_inputs, original, few, False, None)
-        plain = run_proof_job(original, deadline, job)
+        with override_program(subject.target, texts):
+            plain = run_proof_job(original, deadline, job)
         known = plain.value.behaviours if plain.value is not None else {}
         check = _compare_results(known, behaviours, subject.eager_calls)
         if not check.ok:

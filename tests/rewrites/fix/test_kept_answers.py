@@ -1,12 +1,16 @@
 """What a run found out is there for the next one, and only for the same program."""
 
+import re
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional
 
 from fullgraph.compiler.program import parse_program
-from fullgraph.rewrites.fix.kept_answers import KeptAnswers
+from fullgraph.rewrites.fix.kept_answers import KeptAnswers, open_answers
 
 from ..harness import imported
 
@@ -80,6 +84,74 @@ def test_another_program_has_other_answers(tmp_path, module, change):
         assert kept(tmp_path, model).find("question") is None
     finally:
         torch.set_default_dtype(dtype)
+
+
+class Holder(torch.nn.Module):
+    def __init__(self, act):
+        super().__init__()
+        self.act = act
+
+    def forward(self, x):
+        return self.act(x)
+
+
+def _scaled(factor):
+    return lambda x: (x * factor).sum()
+
+
+def _shifted(x):
+    return x + 1
+
+
+def _shifted_twice(x):
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (torch.nn.Tanh(), torch.nn.Sigmoid()),
+        (torch.tanh, torch.sigmoid),
+        (functional.relu, functional.silu),
+        (_shifted, _shifted_twice),
+        (_scaled(1), _scaled(2)),
+        (partial(torch.add, other=1), partial(torch.add, other=2)),
+        (re.compile("a"), re.compile("b")),
+    ],
+    ids=["modules", "builtins", "functions", "same code", "closures", "partials", "hidden in C"],
+)
+def test_what_a_module_holds_tells_it_from_another(tmp_path, first, second):
+    kept(tmp_path, Holder(first)).keep("question", 1)
+    assert kept(tmp_path, Holder(first)).find("question") == 1
+    assert kept(tmp_path, Holder(second)).find("question") is None
+
+
+def test_another_loss_or_backend_has_other_answers(tmp_path, module):
+    model = module.Model()
+    kept(tmp_path, model, loss=_scaled(1), backend=_scaled(3)).keep("question", 1)
+    assert kept(tmp_path, model, loss=_scaled(1), backend=_scaled(3)).find("question") == 1
+    assert kept(tmp_path, model, loss=_scaled(2), backend=_scaled(3)).find("question") is None
+    assert kept(tmp_path, model, loss=_scaled(1), backend=_scaled(4)).find("question") is None
+
+
+def test_code_that_was_loaded_before_its_file_was_edited_has_answers_of_its_own(tmp_path, module):
+    file, model = Path(module.__file__), module.Model()
+    file.write_text(SOURCE.replace("* FACTOR", "/ FACTOR"))
+    kept(tmp_path, model).keep("question", "of the old code")
+    namespace = {**vars(module)}
+    exec(compile(file.read_text(), str(file), "exec"), vars(module))  # as in a fresh process
+    try:
+        assert kept(tmp_path, module.Model()).find("question") is None
+    finally:
+        vars(module).update(namespace)
+
+
+def test_nothing_is_kept_of_a_program_that_cannot_be_told_from_others(tmp_path, module):
+    program = parse_program(Holder(iter(range(3)).__length_hint__), (X,))
+    assert open_answers(tmp_path / "answers", parse_program(module.Model(), (X,))) is not None
+    assert open_answers(tmp_path / "answers", replace(program, loss=(c for c in "ab"))) is None
+    (tmp_path / "file").write_text("")
+    assert open_answers(tmp_path / "file", parse_program(module.Model(), (X,))) is None
 
 
 def test_other_parameters_inputs_and_options_have_other_answers(tmp_path, module):

@@ -91,7 +91,7 @@ class FakeProgram:
         answers = {
             "propose": self.propose,
             "prove": self.prove,
-            "check_compiled": lambda texts, offers, inductor: Check("compiled", True),
+            "check_compiled": lambda texts, offers: Check("compiled", True),
             "check_fullgraph": lambda texts, offers: Check("inductor", True),
             "explain": lambda texts, offers: explanation(self.text_of(texts)),
             "is_late": lambda: False,
@@ -175,7 +175,7 @@ def _time_up(*_):
 def test_the_last_edit_is_undone_where_inductor_computes_something_else():
     program = FakeProgram("bad1", {"bad1": "good"})
     found = program.search()
-    undone = undo_uncompiled(found, program.runs(check_compiled=lambda *_: WRONG.checks[0]), True)
+    undone = undo_uncompiled(found, program.runs(check_compiled=lambda *_: WRONG.checks[0]))
     assert not undone.program.texts and not undone.trials[0].accepted
     assert found.trials[0].accepted
 
@@ -185,16 +185,16 @@ def test_an_edit_is_undone_if_capture_is_all_it_gains_and_inductor_fails_on_the_
     found = program.search()
     captured = replace(found.program, explanation=explanation("good", breaks=1))
     found = replace(found, program=captured)
-    assert undo_uncompiled(found, program.runs(), True).program.texts
+    assert undo_uncompiled(found, program.runs()).program.texts
     runs = program.runs(check_fullgraph=lambda *_: Check("inductor", False, "it raises"))
-    undone = undo_uncompiled(found, runs, True)
+    undone = undo_uncompiled(found, runs)
     assert not undone.program.texts and undone.trials[0].proof.reason == "it raises"
     fewer = replace(found.program, explanation=explanation("good", breaks=0))
-    assert undo_uncompiled(replace(found, program=fewer), runs, True).program.texts
+    assert undo_uncompiled(replace(found, program=fewer), runs).program.texts
     skipped = explanation("bad1", breaks=1)  # the function runs in eager, its callees are graphs
     skipped.default.graphs = 17
     joined = replace(captured, parent=replace(captured.parent, explanation=skipped))
-    assert undo_uncompiled(replace(found, program=joined), runs, True).program.texts
+    assert undo_uncompiled(replace(found, program=joined), runs).program.texts
 
 
 @pytest.mark.parametrize(
