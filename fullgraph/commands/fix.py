@@ -79,7 +79,7 @@ def add(commands: Commands) -> None:
         "--no-cache",
         dest="cache",
         action="store_false",
-        help="run everything again; otherwise fix goes on from what earlier runs of the same "
+        help="run everything again; otherwise fix starts from what earlier runs of the same "
         "program kept in $FULLGRAPH_CACHE, by default ~/.cache/fullgraph",
     )
     parser.add_argument(

@@ -21,3 +21,8 @@ class EditedProgram:
     """The program before the last edit; None without edits."""
     trial: int = -1
     """Index of the last edit in `SearchState.trials`."""
+
+    @property
+    def original(self) -> EditedProgram:
+        """The program without edits."""
+        return self if self.parent is None else self.parent.original

@@ -222,8 +222,6 @@ def describe_compiler_failure(fixes: FixResult) -> str:
     """Return how the compiler fails both with and without the edits; "" if it does not."""
     if not fixes.compiler_failure:
         return ""
-    if fixes.compiler_failure.endswith("timeout"):
-        return "With Inductor no run ended within the time limit, with or without the edits."
     said = f"A bug of the compiler: {fixes.compiler_failure}, with or without the edits."
     return f"{said} To find the stage: `fullgraph bisect`."
 

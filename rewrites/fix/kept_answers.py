@@ -1,6 +1,6 @@
 """What was found out about a program, in a file that grows as answers come.
 
-A later run for the same program goes on where the last one stopped, even if that was killed.
+A later run for the same program continues where the last one stopped, even if that was killed.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,8 +55,8 @@ class FixStep:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What the stages of `fix` have found so far: each makes a new one of the last."""
+class SearchResult:
+    """What the stages of `fix` have so far: each makes a new one of the last."""
 
     plain: SearchState
     """The end of the search for safe edits in plain code, where that for unsafe ones begins."""
@@ -72,9 +73,20 @@ class Found:
         """Whether the program, with some of its edits or none, ran under `fullgraph=True`."""
         return self.whole is not None and self.whole.check.ok
 
-    def with_safe(self, state: SearchState) -> Found:
-        """Return this with `state` as the end of both searches."""
-        return replace(self, safe=state, unsafe=state)
+    def state(self, level: Applicability) -> SearchState:
+        """Return the end of the search with edits that are at least as safe as `level`."""
+        return self.safe if level is Applicability.SAFE else self.unsafe
+
+    def with_state(self, level: Applicability, state: SearchState) -> SearchResult:
+        """Return this with another end of a search; that for unsafe edits begins with the safe."""
+        if level is Applicability.SAFE:
+            return replace(self, safe=state, unsafe=state)
+        return replace(self, unsafe=state)
+
+    def has_edits(self, level: Applicability) -> bool:
+        """Return whether a search found edits, the unsafe one others than the safe one."""
+        before = self.plain.program.original if level is Applicability.SAFE else self.safe.program
+        return self.state(level).program is not before
 
 
 @index_live_functions()
@@ -108,7 +120,7 @@ def fix(
         seconds: wall time after which `fix` returns what is proved by then. `ended_by` of the
             result says so, and what was not proved has the state "time was up".
         cache: a folder for what is found out: a later call with the same program, inputs, files
-            and settings goes on from there, as after a kill. None keeps nothing. Files that the
+            and settings continues from there, as after a kill. None keeps nothing. Files that the
             program reads, and modules that it imports by computed names, are taken as unchanged.
         progress: called before every run of the program, with the edits known by then.
 
@@ -139,158 +151,150 @@ def fix(
         if progress is not None:
             progress(FixStep(what, time.monotonic() - start, edits))
 
-    deadline = Deadline(seconds)
     kept = open_answers(cache, program) if cache is not None else None
-    runs = ProgramRuns(program, rules, deadline, report_progress, inductor=inductor, kept=kept)
+    runs = ProgramRuns(
+        program,
+        rules,
+        Deadline(seconds),
+        report_progress,
+        rounds=rounds,
+        inductor=inductor,
+        kept=kept,
+    )
+    explanation: Explanation | None = None
+    result: SearchResult | None = None
     with progress_line("Explaining …") as show:
-        known: list[Explanation] = []
-        found: Found | None = None
         try:
             for step in runs.explanations():
-                known = [step]
-            found = _begin(known[0])
+                explanation = step
+            assert explanation is not None
+            result = _begin(explanation)
             for stage in STAGES:
-                found = stage(found, runs, rounds)
+                result = stage(result, runs)
                 if runs.is_late():
                     break
         except TimeUp:
             pass
-        except KeyboardInterrupt as pressed:
-            if not known:
+        except KeyboardInterrupt as interrupt:
+            if explanation is None:
                 raise
-            runs.interrupt = pressed
-    interrupt = runs.interrupt
-    found = found or _begin(known[0])
-    ended_by = "Ctrl-C" if interrupt else "the time limit" if runs.is_late() else None
+            runs.interrupt = interrupt
+    assert explanation is not None
+    result = result or _begin(explanation)
+    ended_by = "Ctrl-C" if runs.interrupt else "the time limit" if runs.is_late() else None
+    safe, unsafe = result.safe, result.unsafe
     fixes = Fixes(
         torch=torch.__version__,
         target=program.name,
-        before=known[0],
-        after=found.safe.program.explanation,
-        after_unsafe=found.unsafe.program.explanation,
-        whole=found.whole,
-        call_setting=found.setting,
+        before=explanation,
+        after=safe.program.explanation,
+        after_unsafe=unsafe.program.explanation,
+        whole=result.whole,
+        call_setting=result.setting,
         compiler_failure=runs.compiler_failure,
-        suggestions=list_suggestions(found.safe, found.unsafe, found.ideas, found.whole, ended_by),
-        unfixed=list_unfixed(found.unsafe, rules, ended_by, found.whole, found.setting),
-        originals={**found.safe.originals, **found.unsafe.originals},
-        texts=found.safe.program.texts,
-        texts_unsafe=found.unsafe.program.texts,
+        suggestions=list_suggestions(safe, unsafe, result.ideas, result.whole, ended_by),
+        unfixed=list_unfixed(unsafe, rules, ended_by, result.whole, result.setting),
+        originals={**safe.originals, **unsafe.originals},
+        texts=safe.program.texts,
+        texts_unsafe=unsafe.program.texts,
         subject=program.target,
         ended_by=ended_by or "",
-        ran_compiled=runs.has_compiled(found.unsafe.program.texts),
+        ran_compiled=runs.has_compiled(unsafe.program.texts),
         reused=kept.reused if kept is not None else 0,
     )
-    if interrupt is not None:
-        interrupt.partial = fixes  # type: ignore[attr-defined]
-        raise interrupt
+    if runs.interrupt is not None:
+        runs.interrupt.partial = fixes  # type: ignore[attr-defined]
+        raise runs.interrupt
     return fixes
 
 
-def _begin(explanation: Explanation) -> Found:
-    """Return what is found before any edit is tried."""
+def _begin(explanation: Explanation) -> SearchResult:
+    """Return what is known before any edit is tried."""
     before = SearchState(EditedProgram({}, explanation))
-    return Found(before, before, before, before)
+    return SearchResult(before, before, before, before)
 
 
-def _run_without_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    return replace(found, whole=_run_fullgraph("none", found.safe, runs))
+def _run_without_edits(result: SearchResult, runs: ProgramRuns) -> SearchResult:
+    return replace(result, whole=_run_fullgraph("none", result.safe, runs))
 
 
-def _find_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    plain, safe = search_safe_edits(found.safe, runs, rounds)
-    return replace(found, plain=plain, safe=safe, unsafe=safe, base=safe)
+def _find_safe_edits(result: SearchResult, runs: ProgramRuns) -> SearchResult:
+    plain, safe = search_safe_edits(result.safe, runs, runs.rounds)
+    return replace(result, plain=plain, safe=safe, unsafe=safe, base=safe)
 
 
-def _find_safe_recompile_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    return found.with_safe(search_recompile_edits(found.safe, Applicability.SAFE, runs))
+def _find_unsafe_edits(result: SearchResult, runs: ProgramRuns) -> SearchResult:
+    unsafe = search_unsafe_edits(result.plain, result.safe, runs, runs.rounds)
+    return replace(result, unsafe=unsafe, base=unsafe)
 
 
-def _mend_safe_indices(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    level = Applicability.SAFE
-    return found.with_safe(search_index_edits(found.safe, found.whole, level, runs, rounds))
+def _find_boundaries(result: SearchResult, runs: ProgramRuns) -> SearchResult:
+    tried = result.whole if result.is_whole else _run_fullgraph("unsafe", result.unsafe, runs)
+    if tried is not None and tried.check.ok:
+        return result  # `fullgraph=True` is the answer
+    unsafe = search_with_boundaries(result.unsafe, result.plain, result.safe, runs, runs.rounds)
+    return replace(result, unsafe=unsafe, base=unsafe)
 
 
-def _compile_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    return found.with_safe(undo_uncompiled(found.safe, runs))
+def _find_recompile_edits(
+    level: Applicability, result: SearchResult, runs: ProgramRuns
+) -> SearchResult:
+    return result.with_state(level, search_recompile_edits(result.state(level), level, runs))
 
 
-def _run_safe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    if found.is_whole or found.safe.program.parent is None:
-        return found
-    return replace(found, whole=_run_fullgraph("safe", found.safe, runs) or found.whole)
+def _mend_indices(level: Applicability, result: SearchResult, runs: ProgramRuns) -> SearchResult:
+    if not result.has_edits(level):
+        return result
+    state = search_index_edits(result.state(level), result.whole, level, runs, runs.rounds)
+    return result.with_state(level, state)
 
 
-def _find_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    unsafe = search_unsafe_edits(found.plain, found.safe, runs, rounds)
-    return replace(found, unsafe=unsafe, base=unsafe)
+def _compile_edits(level: Applicability, result: SearchResult, runs: ProgramRuns) -> SearchResult:
+    if not result.has_edits(level):
+        return result
+    return result.with_state(level, undo_uncompiled(result.state(level), runs))
 
 
-def _find_boundaries(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    tried = found.is_whole or _run_fullgraph("unsafe", found.unsafe, runs)
-    if tried is True or (tried and tried.check.ok):
-        return found  # `fullgraph=True` is the answer
-    unsafe = search_with_boundaries(found.unsafe, found.plain, found.safe, runs, rounds)
-    return replace(found, unsafe=unsafe, base=unsafe)
+def _run_edits(level: Applicability, result: SearchResult, runs: ProgramRuns) -> SearchResult:
+    if result.is_whole or not result.has_edits(level):
+        return result
+    return replace(
+        result, whole=_run_fullgraph(level.value, result.state(level), runs) or result.whole
+    )
 
 
-def _find_unsafe_recompile_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    unsafe = search_recompile_edits(found.unsafe, Applicability.UNSAFE, runs)
-    return replace(found, unsafe=unsafe)
+def _prove_settings(result: SearchResult, runs: ProgramRuns) -> SearchResult:
+    if result.is_whole:
+        return result
+    return replace(result, ideas=prove_config_ideas(result.unsafe, runs))
 
 
-def _mend_unsafe_indices(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    if found.unsafe.program is found.safe.program:
-        return found
-    level = Applicability.UNSAFE
-    unsafe = search_index_edits(found.unsafe, found.whole, level, runs, rounds)
-    return replace(found, unsafe=unsafe)
+def _find_setting(result: SearchResult, runs: ProgramRuns) -> SearchResult:
+    broken = bool(result.unsafe.program.explanation.causes) and not result.is_whole
+    if result.unsafe.program.explanation.recompiles or broken:
+        result = replace(result, base=result.unsafe)  # else the setting stands beside the edits
+    if result.base.program.explanation.recompiles or broken:
+        return replace(result, setting=find_setting(result.base, runs))
+    return result
 
 
-def _compile_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    if found.unsafe.program is found.safe.program:
-        return found
-    return replace(found, unsafe=undo_uncompiled(found.unsafe, runs))
-
-
-def _run_unsafe_edits(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    if found.is_whole or found.unsafe.program is found.safe.program:
-        return found
-    return replace(found, whole=_run_fullgraph("unsafe", found.unsafe, runs) or found.whole)
-
-
-def _prove_settings(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    if found.is_whole:
-        return found
-    return replace(found, ideas=prove_config_ideas(found.unsafe, runs))
-
-
-def _find_setting(found: Found, runs: ProgramRuns, rounds: int) -> Found:
-    broken = bool(found.unsafe.program.explanation.causes) and not found.is_whole
-    if found.unsafe.program.explanation.recompiles or broken:
-        found = replace(found, base=found.unsafe)  # else the setting stands beside the edits
-    if found.base.program.explanation.recompiles or broken:
-        return replace(found, setting=find_setting(found.base, runs))
-    return found
-
-
-STAGES: tuple[Callable[[Found, ProgramRuns, int], Found], ...] = (
+_LAST: tuple[Callable[[Applicability, SearchResult, ProgramRuns], SearchResult], ...] = (
+    _find_recompile_edits,
+    _mend_indices,
+    _compile_edits,
+    _run_edits,
+)
+STAGES: tuple[Callable[[SearchResult, ProgramRuns], SearchResult], ...] = (
     _run_without_edits,
     _find_safe_edits,
-    _find_safe_recompile_edits,
-    _mend_safe_indices,
-    _compile_safe_edits,
-    _run_safe_edits,
+    *(partial(stage, Applicability.SAFE) for stage in _LAST),
     _find_unsafe_edits,
     _find_boundaries,
-    _find_unsafe_recompile_edits,
-    _mend_unsafe_indices,
-    _compile_unsafe_edits,
-    _run_unsafe_edits,
+    *(partial(stage, Applicability.UNSAFE) for stage in _LAST),
     _prove_settings,
     _find_setting,
 )
-"""What `fix` does after the explanation, in order; a search has `rounds` rounds at most."""
+"""What `fix` does after the explanation, in order."""
 
 
 def _run_fullgraph(edits: str, state: SearchState, runs: ProgramRuns) -> FullgraphRun | None:
@@ -299,11 +303,9 @@ def _run_fullgraph(edits: str, state: SearchState, runs: ProgramRuns) -> Fullgra
     `edits` says which edits it has. Without Inductor, that Dynamo captured it as one graph is all
     that is known.
     """
-    first = state.program
-    while first.parent is not None:
-        first = first.parent
-    if not first.explanation.causes or not state.program.explanation.fullgraph.ok:
+    program = state.program
+    if not program.original.explanation.causes or not program.explanation.fullgraph.ok:
         return None
     if not runs.inductor:
         return FullgraphRun(edits, Check("fullgraph", True, NOT_RUN))
-    return FullgraphRun(edits, runs.check_fullgraph(state.program.texts, state.accepted))
+    return FullgraphRun(edits, runs.check_fullgraph(program.texts, state.accepted))

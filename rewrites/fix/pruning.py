@@ -73,10 +73,7 @@ def _gains_capture_alone(program: EditedProgram) -> bool:
 
     A function that runs in eager has one break, however many graphs its callees are.
     """
-    original = program
-    while original.parent is not None:
-        original = original.parent
-    before, after = original.explanation, program.explanation
+    before, after = program.original.explanation, program.explanation
     counts = [(e.default.breaks or 0, e.default.graphs or 0) for e in (before, after)]
     fewer = any(new < old for old, new in zip(*counts, strict=True))
     return bool(after.fullgraph.ok and not before.fullgraph.ok and not fewer)

@@ -56,9 +56,9 @@ UNMASK_SECONDS = 30.0
 class ProgramRuns:
     """Explains a program, asks the rules about it, proves edits and compiles the result.
 
-    `report` is told of each run before it begins. With `inductor`, edited programs run under
-    Inductor, too. What `kept` holds of earlier runs is not run again. Every method that runs the
-    program raises `TimeUp` if `deadline` ends the run.
+    `report` is told of each run before it begins. A search has at most `rounds` rounds. With
+    `inductor`, edited programs run under Inductor, too. What `kept` holds of earlier runs is not
+    run again. Every method that runs the program raises `TimeUp` if `deadline` ends the run.
     """
 
     def __init__(
@@ -68,11 +68,12 @@ class ProgramRuns:
         deadline: Deadline,
         report: Callable[[str], object],
         *,
+        rounds: int,
         inductor: bool,
         kept: KeptAnswers | None = None,
     ) -> None:
         self.program, self.rules, self.deadline = program, rules, deadline
-        self.inductor = inductor
+        self.rounds, self.inductor = rounds, inductor
         self.interrupt: KeyboardInterrupt | None = None
         """Ctrl-C during a run, after which the time is up."""
         self.compiler_failure = ""

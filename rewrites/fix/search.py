@@ -172,7 +172,7 @@ def search_unsafe_edits(
 ) -> SearchState:
     """Apply the edits that are proved and pay, unsafe ones too; return the new state.
 
-    `plain` and `safe` are what `search_safe_edits` returned. The search goes on from `safe` where
+    `plain` and `safe` are what `search_safe_edits` returned. The search continues from `safe` where
     plain code does not remove as many causes. No edit takes code out of the graph.
     """
     level = Applicability.UNSAFE
