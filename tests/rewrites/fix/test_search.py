@@ -168,6 +168,38 @@ def test_time_that_is_up_neither_fails_an_edit_nor_accepts_it(question):
     assert found.states["FG-bad2", "good1 + good2"] is ProofState.TIME_UP
 
 
+def test_time_that_is_up_within_a_chain_fails_no_edit():
+    program = FakeProgram("bad1", {"bad1": "bad2", "bad2": "good"})
+    answered, ended = program.propose, []
+
+    def propose(edited):
+        if "bad2" in program.text_of(edited.texts):
+            ended.append(True)
+            _time_up()
+        return answered(edited)
+
+    runs = program.runs(propose=propose, is_late=lambda: bool(ended))
+    found = search_edits(program.start(), SAFE, runs, rounds=8)
+    (trial,) = found.trials
+    assert trial.proof.state is ProofState.TIME_UP and not trial.accepted
+    assert not found.program.texts and not found.deferred
+
+
+def test_an_edit_that_fails_compiled_stays_undone_when_time_is_up():
+    program = FakeProgram("bad1 + bad2", {"bad1": "good1"})
+    first = program.search()
+    program.edits = {"bad2": "good2"}
+    found = program.search(state=first)
+    assert found.program.texts == {"f.py": "good1 + good2"}
+
+    def check_compiled(texts, offers):
+        return WRONG.checks[0] if "good2" in texts["f.py"] else _time_up()
+
+    undone = undo_uncompiled(found, program.runs(check_compiled=check_compiled))
+    assert undone.program.texts == {"f.py": "good1 + bad2"}
+    assert [trial.accepted for trial in undone.trials] == [True, False]
+
+
 def _time_up(*_):
     raise TimeUp
 
