@@ -150,9 +150,10 @@ def _live_code() -> list[str]:
             spaces += [(f"{name}.{one.__qualname__}", dict(vars(one))) for one in classes]
             for space, values in spaces:
                 for key, value in sorted(values.items(), key=lambda pair: str(pair[0])):
-                    code = getattr(value, "__code__", value)
-                    if isinstance(code, CodeType | int | float | str):
-                        told.append(f"{space}.{key}: {atom_text(code)}")
+                    with suppress(Exception):  # of an object that loads something when asked
+                        code = getattr(value, "__code__", value)
+                        if isinstance(code, CodeType | int | float | str):
+                            told.append(f"{space}.{key}: {atom_text(code)}")
     return told
 
 

@@ -195,9 +195,8 @@ class ProgramRuns:
                 cache=self._cache,
             )
 
-        return self._ask(
-            ("fullgraph", key_of(texts), _key({"exempt": sorted(exempted(offers))})), run
-        )
+        granted = tuple(sorted(exempted(offers)))
+        return self._ask(("fullgraph", key_of(texts), granted), run)
 
     def explain_with_setting(self, setting: CompileSetting, texts: Texts) -> Explanation:
         """Return the explanation of the program with `texts` and a setting of its caller."""
