@@ -6,6 +6,7 @@ from fullgraph.rewrites.proof.comparison import (
     NO_BACKWARD,
     NO_GRADIENT,
 )
+from fullgraph.rewrites.proof.compiled_runs import check_compiled, verify_inductor
 from fullgraph.rewrites.proof.inputs import copy_calls, resize_calls
 from fullgraph.rewrites.proof.live_state import (
     convert_globals,
@@ -15,7 +16,7 @@ from fullgraph.rewrites.proof.live_state import (
     tensor_of_number,
 )
 from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofState, Seen
-from fullgraph.rewrites.proof.prove import check_compiled, prove, verify_inductor
+from fullgraph.rewrites.proof.prove import prove
 from fullgraph.rewrites.proof.run_cache import RunCache, key_of
 
 __all__ = [
