@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import runpy
 import subprocess
 import sys
@@ -29,6 +28,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from benchmarks.fix_speed import cpu_seconds  # noqa: E402
+
 MODELS = (
     "ViltModel",
     "LongformerModel",
@@ -118,8 +120,6 @@ def answer(command: str, name: str, limit: float | None) -> dict[str, Any]:
 
 def _cpu_seconds() -> float:
     """Return the CPU seconds of this process and its children, those that still run included."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    seconds = sum(one.ru_utime + one.ru_stime for one in used)
     parents, ticks = {os.getpid()}, 0
     stats = sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parts[2]))
     for path in stats:
@@ -128,7 +128,7 @@ def _cpu_seconds() -> float:
             if int(fields[1]) in parents:
                 parents.add(int(path.parts[2]))
                 ticks += sum(map(int, fields[11:15]))
-    return seconds + ticks / os.sysconf("SC_CLK_TCK")
+    return cpu_seconds() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

@@ -89,29 +89,21 @@ def state_digest(objects: Sequence[object]) -> dict[str, str]:
     digests of the same objects are equal if nothing changed, and only then.
     """
     walk = ObjectWalk(objects)
-    found = list(walk)
-    hashes: dict[str, str] = {}
-    for one in found:
-        title = f"{one.path}: {one.part.kind}"
-        name, number = title, 2
-        while name in hashes:
-            name, number = f"{title} {number}", number + 1
-        hashes[name] = hashlib.sha256(_digest_of(one, walk)).hexdigest()
+    hashes = _hash_content(walk)
     for each in process_states():
         hashes[each.name] = hashlib.sha256(each.show(each.read()).encode()).hexdigest()
     codes = [function.__code__ for function in walk.functions]
     return hashes | DynamoCaches(codes).summary()
 
 
-def identity_digest(objects: Sequence[object]) -> str:
-    """Return a digest of the classes, functions and code of all that `objects` reach.
+def portable_digest(objects: Sequence[object]) -> str:
+    """Return a digest of the content of all that `objects` reach, and of their classes and code.
 
-    With `state_digest` it tells one program from another in any process. Raises TypeError for an
-    object whose content Python cannot reach, such as one of a C extension that cannot be pickled.
+    It tells one program from another in any process. Raises TypeError for an object whose content
+    Python cannot reach, such as one of a C extension that cannot be pickled.
     """
-    walk, found = ObjectWalk(objects, memory=False), hashlib.sha256()
-    for _ in walk:
-        pass
+    walk = ObjectWalk(objects)
+    found = hashlib.sha256(repr(_hash_content(walk)).encode())
     for thing in walk.reached:
         kind = type(thing)
         text = f"{kind.__module__}.{kind.__qualname__}"
@@ -122,26 +114,38 @@ def identity_digest(objects: Sequence[object]) -> str:
         elif not isinstance(thing, _REACHED):
             reducer = copyreg.dispatch_table.get(kind)
             reduced = reducer(thing) if reducer else thing.__reduce_ex__(4)  # tells what C hides
-            known = walk.index_of(reduced[2]) if isinstance(reduced, tuple) and reduced[2:] else 0
-            text += "" if known is not None else pickle.dumps(thing).hex()
-            if isinstance(reduced, tuple):
-                text += _arguments_text(reduced[1], walk)
+            parts = reduced[1:3] if isinstance(reduced, tuple) else (reduced,)
+            text += f" {[_part_text(part, thing, walk) for part in parts]}"
         found.update(f"{text}\0".encode())
     return found.hexdigest()
 
 
-def _arguments_text(values: tuple[object, ...], walk: ObjectWalk) -> str:
-    """Return the arguments that make an object anew; those that the walk reached by number."""
-    texts = []
-    for value in values:
-        number = walk.index_of(value)
-        if number is None and isinstance(value, FunctionType | type):
-            texts.append(f"{value.__module__}.{value.__qualname__}")
-        elif number is None:
-            texts.append(pickle.dumps(value).hex())
-        else:
-            texts.append(f"#{number}")
-    return f" {texts}"
+def _part_text(part: object, thing: object, walk: ObjectWalk) -> str:
+    """Return what makes `thing` anew, its arguments or its state; what the walk reached by number.
+
+    The walk reads the attributes of an object itself.
+    """
+    if part is getattr(thing, "__dict__", walk):
+        return "its attributes"
+    if isinstance(part, tuple):
+        return f"{[_part_text(one, thing, walk) for one in part]}"
+    if (number := walk.index_of(part)) is not None:
+        return f"#{number}"
+    if isinstance(part, FunctionType | type):
+        return f"{part.__module__}.{part.__qualname__}"
+    return pickle.dumps(part).hex()
+
+
+def _hash_content(walk: ObjectWalk) -> dict[str, str]:
+    """Return a hash of each part that a walk finds, by its description."""
+    hashes: dict[str, str] = {}
+    for one in list(walk):
+        title = f"{one.path}: {one.part.kind}"
+        name, number = title, 2
+        while name in hashes:
+            name, number = f"{title} {number}", number + 1
+        hashes[name] = hashlib.sha256(_digest_of(one, walk)).hexdigest()
+    return hashes
 
 
 def _is_view(thing: object) -> bool:

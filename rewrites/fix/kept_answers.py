@@ -18,14 +18,13 @@ from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from fullgraph.compiler.isolation import (
     atom_text,
-    identity_digest,
+    portable_digest,
     process_states,
-    state_digest,
 )
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import Owner, owner_of
@@ -121,17 +120,11 @@ def _digest_of(program: Program) -> str:
     depends on.
     """
     roots = (*program.objects(), program.loss, program.backend)
-    states = [one for one in process_states() if "random numbers" not in one.name]
-    names = {one.name for one in process_states()}
-    content = {
-        name: digest
-        for name, digest in state_digest(roots).items()
-        if name not in names and not name.startswith("dynamo: ")
-    }
     call = (program.mode, program.dynamic, program.options, program.eager_calls)
     packages = sorted({f"{one.name} {one.version}" for one in importlib.metadata.distributions()})
+    states = [one for one in process_states() if "random numbers" not in one.name]
     shown = [(one.name, _show(one.read())) for one in states]
-    parts = (call, identity_digest(roots), content, sys.version, packages, shown, _live_code())
+    parts = (call, portable_digest(roots), sys.version, packages, shown, _live_code())
     found = hashlib.sha256(repr(parts).encode())
     for file in sorted({*_own_files(), *_user_files()}):
         with suppress(OSError):
@@ -142,19 +135,25 @@ def _digest_of(program: Program) -> str:
 def _live_code() -> list[str]:
     """Return the functions and plain values of the user's modules, as they are loaded."""
     told = []
+    for name, module in _user_modules():
+        spaces = [(name, vars(module))]
+        classes = [one for one in vars(module).values() if isinstance(one, type)]
+        spaces += [(f"{name}.{one.__qualname__}", dict(vars(one))) for one in classes]
+        for space, values in spaces:
+            for key, value in sorted(values.items(), key=lambda pair: str(pair[0])):
+                with suppress(Exception):  # of an object that loads something when asked
+                    code = getattr(value, "__code__", value)
+                    if isinstance(code, CodeType | int | float | str):
+                        told.append(f"{space}.{key}: {atom_text(code)}")
+    return told
+
+
+def _user_modules() -> Iterator[tuple[str, ModuleType]]:
+    """Yield the modules of the user's that are imported, by name; `__main__` may have no file."""
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if name == "__main__" or (file and owner_of(file) is Owner.USER):
-            spaces = [(name, vars(module))]
-            classes = [one for one in vars(module).values() if isinstance(one, type)]
-            spaces += [(f"{name}.{one.__qualname__}", dict(vars(one))) for one in classes]
-            for space, values in spaces:
-                for key, value in sorted(values.items(), key=lambda pair: str(pair[0])):
-                    with suppress(Exception):  # of an object that loads something when asked
-                        code = getattr(value, "__code__", value)
-                        if isinstance(code, CodeType | int | float | str):
-                            told.append(f"{space}.{key}: {atom_text(code)}")
-    return told
+            yield name, module
 
 
 def _show(value: object) -> str:
@@ -178,13 +177,12 @@ def _own_files() -> Iterator[str]:
 
 def _user_files() -> Iterator[str]:
     """Yield the files of the user's modules, and of those that their code would import later."""
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and owner_of(file) is Owner.USER:
-            yield file
-            with suppress(OSError, UnicodeDecodeError):
-                text = Path(file).read_text()
-                yield from _imported_later(file, set(_INNER_IMPORT.findall(text)))
+    for _, module in _user_modules():
+        file = getattr(module, "__file__", None) or ""
+        yield file
+        with suppress(OSError, UnicodeDecodeError):
+            text = Path(file).read_text()
+            yield from _imported_later(file, set(_INNER_IMPORT.findall(text)))
 
 
 def _imported_later(file: str, names: Collection[tuple[str, str]]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import is_user_code
 from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.offers import Offers, places_to_observe, propose
-from fullgraph.rewrites.proof import copy_calls, override_program, resize_calls
+from fullgraph.rewrites.proof import copy_calls, override_program, resize_calls, run_proof_job
 from fullgraph.rewrites.rule import Rule
 
 RESIZED_SECONDS = 3.0
@@ -135,11 +135,7 @@ def changes_when_repeated(program: Program, deadline: Deadline) -> bool:
                     sys.settrace(known)
         return bool(ran[0] - ran[1])
 
-    outcome = run_isolated(
-        lambda emit: run_twice(), objects=program.objects(), seconds=deadline.left()
-    )
-    if outcome.status == "timeout":
-        raise TimeUp
+    outcome = run_proof_job(program, deadline, run_twice)
     return outcome.value is not False  # a program that raises may do otherwise when it is warm
 
 

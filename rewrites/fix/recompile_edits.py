@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 
 from fullgraph.compiler.isolation import TimeUp
 from fullgraph.compiler.sources import is_user_code
@@ -18,8 +19,8 @@ from fullgraph.rewrites.fix.causes import count_recompiles, recompile_causes
 from fullgraph.rewrites.fix.edited_program import EditedProgram
 from fullgraph.rewrites.fix.offers import Offer
 from fullgraph.rewrites.fix.runs import ProgramRuns
-from fullgraph.rewrites.fix.search import EditTrial, SearchState
-from fullgraph.rewrites.proof import Check, Proof, ProofState
+from fullgraph.rewrites.fix.search import EditTrial, SearchState, prove_and_explain
+from fullgraph.rewrites.proof import Check, ProofState
 from fullgraph.rewrites.rule import Applicability
 
 _EXPERT: dict[str, str] = {
@@ -116,12 +117,8 @@ def _try_offer(
     """
     program = state.program
     texts = {**program.texts, offer.document.file: offer.text}
-    explanation = program.explanation
-    try:
-        proof = runs.prove(program.texts, texts, [offer])
-        explanation = runs.explain(texts, [offer]) if proof.holds else explanation
-    except TimeUp:
-        proof = Proof(ProofState.TIME_UP)
+    holds = attrgetter("holds")
+    proof, explanation = prove_and_explain(program, texts, [offer], runs, holds)
     if proof.holds:
         check = _check_recompiles(program.explanation, explanation)
         result = proof.state if check.ok else ProofState.FAILED

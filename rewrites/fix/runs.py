@@ -97,14 +97,12 @@ class ProgramRuns:
         """Yield the partial explanations of the original, the whole one last."""
         question = "explanation", key_of({})
         self._report("explaining")
-        known = self._kept.find(question) if self._kept is not None else None
-        if known is not None:
+        if (known := self._find(question)) is not None:
             yield known
             return
         for found in self._explain({}):
             yield found
-        if self._kept is not None and not self._may_be_cut(found):
-            self._kept.keep(question, found)
+        self._keep(question, found)
 
     def explain(self, texts: Texts, offers: Sequence[Offer]) -> Explanation:
         """Return the explanation of the program with `texts`, which `offers` made."""
@@ -269,13 +267,23 @@ class ProgramRuns:
         """Return the answer to `question` that this run or an earlier one has; else call `run`."""
 
         def find() -> T:
-            known: T | None = self._kept.find(question) if self._kept is not None else None
-            answer = self._run(run) if known is None else known
-            if self._kept is not None and known is None and not self._may_be_cut(answer):
-                self._kept.keep(question, answer)
+            known: T | None = self._find(question)
+            if known is not None:
+                return known
+            answer = self._run(run)
+            self._keep(question, answer)
             return answer
 
         return self._cache.ask(question, find)
+
+    def _find(self, question: Hashable) -> Any:
+        """Return the answer to `question` that an earlier run has kept; None if there is none."""
+        return self._kept.find(question) if self._kept is not None else None
+
+    def _keep(self, question: Hashable, answer: object) -> None:
+        """Keep an answer for later runs, unless more time might have changed it."""
+        if self._kept is not None and not self._may_be_cut(answer):
+            self._kept.keep(question, answer)
 
     def _run(self, run: Callable[[], T]) -> T:
         """Return `run()`; if Ctrl-C ends it, the time is up for all that would follow."""

@@ -6,7 +6,7 @@ program comes through `ProgramRuns`. Where the time is up, it returns what was f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -288,13 +288,13 @@ def try_edits(
     chain = chain or EditChain(program.explanation)
     mended = [offer.cause for offer in offers]
     costly = [offer.cause for offer in offers if offer.rewrite.needs_both_branches]
-    explanation, replaced = program.explanation, False
-    try:
-        proof = runs.prove(program.texts, new, offers)
-        allowed = proof.whole or (proof.holds and level is Applicability.UNSAFE)
-        explanation = runs.explain(new, offers) if allowed else explanation
-    except TimeUp:
-        proof, allowed = Proof(ProofState.TIME_UP), False
+    replaced = False
+
+    def is_allowed(proof: Proof) -> bool:
+        return proof.whole or (proof.holds and level is Applicability.UNSAFE)
+
+    proof, explanation = prove_and_explain(program, new, offers, runs, is_allowed)
+    allowed = is_allowed(proof)
     if proof.holds and not allowed:
         state = replace(state, one_sided=state.one_sided | set(_one_sided_causes(offers, proof)))
     if allowed:
@@ -328,6 +328,25 @@ def try_edits(
     if level is Applicability.UNSAFE:
         state = replace(state, deferred=state.deferred - keys)
     return state
+
+
+def prove_and_explain(
+    program: EditedProgram,
+    texts: Texts,
+    offers: Sequence[Offer],
+    runs: ProgramRuns,
+    is_allowed: Callable[[Proof], bool],
+) -> tuple[Proof, Explanation]:
+    """Prove `offers`, which make `texts` of `program`; if the proof is allowed, explain the texts.
+
+    Else the explanation is that of `program`. If the time is up before both ended, so says the
+    proof.
+    """
+    try:
+        proof = runs.prove(program.texts, texts, offers)
+        return proof, runs.explain(texts, offers) if is_allowed(proof) else program.explanation
+    except TimeUp:
+        return Proof(ProofState.TIME_UP), program.explanation
 
 
 def _one_sided_causes(offers: Sequence[Offer], proof: Proof) -> Iterator[CauseKey]:

@@ -17,6 +17,7 @@ from fullgraph.rewrites.proof.live_state import (
 )
 from fullgraph.rewrites.proof.proof import Branches, Check, Proof, ProofState, Seen
 from fullgraph.rewrites.proof.prove import prove
+from fullgraph.rewrites.proof.recorded_runs import run_proof_job
 from fullgraph.rewrites.proof.run_cache import RunCache, key_of
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "override_program",
     "prove",
     "resize_calls",
+    "run_proof_job",
     "tensor_of_number",
     "verify_inductor",
 ]

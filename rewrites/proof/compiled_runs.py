@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -28,41 +28,50 @@ _BACKENDS = {
 """The title of each backend's check, and how its failure begins."""
 
 
-def run_eager(
-    subject: Program,
-    cache: RunCache,
-    special: bool,
-    deadline: Deadline,
-    texts: Mapping[str, str],
-    cases: Sequence[ProofInput],
-) -> JobOutcome[RecordedRun]:
-    """Run the program with `texts` in eager on those of `cases` that `cache` does not hold."""
+@dataclass(frozen=True)
+class CachedRuns:
+    """Runs of a program until `deadline`; those that `cache` holds are not repeated.
 
-    def run(new: Sequence[ProofInput]) -> JobOutcome[RecordedRun]:
-        job = partial(run_inputs, subject, new, special, None)
-        return run_proof_job(subject, deadline, job)
+    `special` is as `run_inputs` takes it. Every method raises `TimeUp` if the deadline ends a run.
+    """
 
-    with override_program(subject.target, texts):
-        return cache.run_eager(texts, cases, special, run)
+    subject: Program
+    cache: RunCache
+    deadline: Deadline
+    special: bool = False
 
+    def eager(
+        self, texts: Mapping[str, str], cases: Sequence[ProofInput]
+    ) -> JobOutcome[RecordedRun]:
+        """Run the program with edited `texts` in eager on each of `cases`."""
+        return self.cache.run_eager(
+            texts, cases, self.special, lambda new: self._run(texts, new, None)
+        )
 
-def run_compiled(
-    subject: Program,
-    cache: RunCache,
-    special: bool,
-    deadline: Deadline,
-    texts: Mapping[str, str],
-    cases: Sequence[ProofInput],
-    backend: str,
-) -> JobOutcome[RecordedRun]:
-    """Run the program with `texts`, compiled for `backend`, on `cases` unless `cache` holds it."""
+    def compiled(
+        self,
+        texts: Mapping[str, str],
+        cases: Sequence[ProofInput],
+        backend: str,
+        *,
+        fullgraph: bool = False,
+    ) -> JobOutcome[RecordedRun]:
+        """Run the program with edited `texts`, compiled for `backend`, on `cases`."""
+        name = f"{backend} with fullgraph=True" if fullgraph else backend
+        return self.cache.run_compiled(
+            texts, cases, self.special, name, lambda: self._run(texts, cases, backend, fullgraph)
+        )
 
-    def run() -> JobOutcome[RecordedRun]:
-        job = partial(run_inputs, subject, cases, special, backend)
-        return run_proof_job(subject, deadline, job, inductor=backend == "inductor")
-
-    with override_program(subject.target, texts):
-        return cache.run_compiled(texts, cases, special, backend, run)
+    def _run(
+        self,
+        texts: Mapping[str, str],
+        cases: Sequence[ProofInput],
+        backend: str | None,
+        fullgraph: bool = False,
+    ) -> JobOutcome[RecordedRun]:
+        job = partial(run_inputs, self.subject, cases, self.special, backend, fullgraph=fullgraph)
+        with override_program(self.subject.target, texts):
+            return run_proof_job(self.subject, self.deadline, job, inductor=backend == "inductor")
 
 
 def check_compiled(
@@ -85,16 +94,16 @@ def check_compiled(
     check holds, and its detail is the failure. Raises `TimeUp` if a run does not end before
     `deadline`.
     """
-    run_plain = partial(run_eager, subject, cache, False, deadline)
+    runs = CachedRuns(subject, cache, deadline)
     plain, trained = ProofInput(0, False), ProofInput(0, True)
     trains = _trains(subject) and torch.is_grad_enabled()
     if trains:  # unless it accepts no gradients
-        original = run_plain({}, [plain, trained]).value
+        original = runs.eager({}, [plain, trained]).value
         ran = original.behaviours if original is not None else {}
         trains = bool(ran) and ran[trained].raised == ran[plain].raised
     if whole:
         case = trained if trains else plain
-        both = [run_plain(version, [case]).value for version in ({}, as_compiled)]
+        both = [runs.eager(version, [case]).value for version in ({}, as_compiled)]
         old, new = (one.behaviours if one is not None else {} for one in both)
         granted = {"randomness", "text", "records"} & {*exempt}
         needs = requires_gradient(subject)
@@ -108,10 +117,10 @@ def check_compiled(
     for backend, case in questions:
         found: list[Check] = []
         for version, in_eager in ((texts, as_compiled), ({}, {})):
-            eager = run_plain(in_eager, [case])
+            eager = runs.eager(in_eager, [case])
             if eager.value is None:
                 return Check("eager", False, f"it does not run in eager: {failure_text(eager)}")
-            done = run_compiled(subject, cache, False, deadline, version, [case], backend)
+            done = runs.compiled(version, [case], backend)
             found.append(compare_compiled(backend, done, eager.value.behaviours, exempt))
             if found[0].ok:
                 break
@@ -138,16 +147,16 @@ def verify_inductor(
     The program runs on the user's inputs; if eager accepts inputs of twice the batch size, it runs
     on those after them, too, under AOTAutograd. If `subject` is a variant of `original`, with 0-d
     tensors for numbers or more calls at the start, both must give equal results in eager. Edited
-    `texts` run in place of the files on disk; runs in eager that `cache` holds are not repeated.
+    `texts` run in place of the files on disk; runs that `cache` holds are not repeated.
     Raises `TimeUp` if a run does not end before `deadline`.
     """
     texts, cache = texts or {}, cache or RunCache()
-    run_plain = partial(run_eager, subject, cache, False, deadline, texts)
+    runs = CachedRuns(subject, cache, deadline)
     given, again = ProofInput(0, False), ProofInput(0, False, again=True)
     few = [ProofInput(number, False) for number in range(CHOSEN if subject.eager_calls else 1)]
-    eager = run_plain([*few, *([] if subject.eager_calls else [again])])
+    eager = runs.eager(texts, [*few, *([] if subject.eager_calls else [again])])
     if eager.value is None:
-        eager = run_plain(few)
+        eager = runs.eager(texts, few)
     if eager.value is None:
         return Check("fullgraph", False, f"it does not run in eager: {failure_text(eager)}")
     behaviours = eager.value.behaviours
@@ -164,9 +173,7 @@ def verify_inductor(
     cheaper = "aot_eager" if backend == "inductor" else backend
     for compiler, case in ((cheaper, again), (backend, given)):
         if check.ok and (case is given or larger):
-            job = partial(run_inputs, subject, [case], False, compiler, fullgraph=fullgraph)
-            with override_program(subject.target, texts):
-                compiled = run_proof_job(subject, deadline, job, inductor=compiler == "inductor")
+            compiled = runs.compiled(texts, [case], compiler, fullgraph=fullgraph)
             check = compare_compiled(compiler, compiled, behaviours, exempt)
     return check
 

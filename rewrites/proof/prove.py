@@ -19,11 +19,10 @@ from fullgraph.rewrites.proof.comparison import (
     is_finite,
 )
 from fullgraph.rewrites.proof.compiled_runs import (
+    CachedRuns,
     compare_compiled,
     failure_text,
     requires_gradient,
-    run_compiled,
-    run_eager,
 )
 from fullgraph.rewrites.proof.fake_kernels import find_wrong_fake, new_operators
 from fullgraph.rewrites.proof.forced import force_branches
@@ -37,7 +36,7 @@ from fullgraph.rewrites.proof.proof import (
     Seen,
     clauses_of,
 )
-from fullgraph.rewrites.proof.recorded_runs import Explorer, run_inputs, run_proof_job
+from fullgraph.rewrites.proof.recorded_runs import Explorer, run_proof_job
 from fullgraph.rewrites.proof.run_cache import RecordedRun, RunCache, Side
 from fullgraph.rewrites.proof.wider import wider_calls
 from fullgraph.rewrites.proof.wider_checks import SEEN_BEFORE, check_left, check_wider, wider_cases
@@ -93,15 +92,15 @@ def prove(
     if dropped := _find_unseen(tests, branches, both):
         return _failed_proof("branches", dropped)
     eager_texts = as_compiled or texts
-    run_plain = partial(run_eager, subject, cache, special, deadline)
+    runs = CachedRuns(subject, cache, deadline, special)
     with override_program(subject.target, eager_texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
-    new = run_plain(eager_texts, cases)
+    new = runs.eager(eager_texts, cases)
     if new.value is None:
         return _failed_proof("eager", f"the new code did not run: {failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
-    perturbed = functools.cache(lambda case: _run_perturbed(subject, base, special, deadline, case))
+    perturbed = functools.cache(lambda case: _run_perturbed(runs, base, case))
     compare = partial(
         compare_behaviours,
         numbers=numbers,
@@ -117,18 +116,18 @@ def prove(
     if all(check.ok for check in checks):
         granted = frozenset({*clauses_of(checks), OTHER_MESSAGE})
         others = [replace(one, calls=()) for one in wider_calls(subject)]
-        wide += (run_plain(version, wider_cases(others)).value for version in (base, eager_texts))
+        wide += (runs.eager(version, wider_cases(others)).value for version in (base, eager_texts))
         checks.append(
             check_wider(others, wide, ran, partial(compare, perturbed=perturbed), granted)
         )
     few = sorted((one for one in cases if not one.backward), key=lambda one: not one.found)
     few = [cases[0], *(one for one in few if one != cases[0])][:COMPILED]
     if all(check.ok for check in checks):
-        done = run_compiled(subject, cache, special, deadline, texts, few, "eager")
+        done = runs.compiled(texts, few, "eager")
         checks.append(compare_compiled("eager", done, new.value.behaviours, exempt))
     if all(check.ok for check in checks):
         same = partial(compare_behaviours, numbers=numbers, exempt={*exempt, *SEEN_BEFORE})
-        checks.append(check_left(subject, (base, texts), wide[0], cache, deadline, same))
+        checks.append(check_left(replace(runs, special=False), (base, texts), wide[0], same))
     ok = all(check.ok for check in checks)
     assumes = clauses_of(checks)
     if FINITE_ORIGINAL in assumes:  # only those were compared
@@ -166,13 +165,10 @@ def _find_unseen(
     return "; ".join(str(one) for test, one in pairs if test in both and not one.are_known)
 
 
-def _run_perturbed(
-    subject: Program, base: Mapping[str, str], special: bool, deadline: Deadline, case: ProofInput
-) -> Behaviour | None:
+def _run_perturbed(runs: CachedRuns, base: Mapping[str, str], case: ProofInput) -> Behaviour | None:
     """Return what the original does on inputs perturbed by one ulp; None if the run failed."""
     near = replace(case, perturbed=True)
-    with override_program(subject.target, base):
-        ran = run_proof_job(subject, deadline, lambda: run_inputs(subject, [near], special, None))
+    ran = runs.eager(base, [near])
     return ran.value.behaviours[near] if ran.value is not None else None
 
 

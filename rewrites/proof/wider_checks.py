@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 
-from fullgraph.compiler.isolation import Deadline
-from fullgraph.compiler.program import Program
 from fullgraph.rewrites.proof.behaviour import Behaviour
 from fullgraph.rewrites.proof.comparison import FINITE_ORIGINAL
-from fullgraph.rewrites.proof.live_state import override_program
+from fullgraph.rewrites.proof.compiled_runs import CachedRuns
 from fullgraph.rewrites.proof.proof import Check, ProofInput, clauses_of
-from fullgraph.rewrites.proof.recorded_runs import run_inputs, run_proof_job
-from fullgraph.rewrites.proof.run_cache import RecordedRun, RunCache
+from fullgraph.rewrites.proof.run_cache import RecordedRun
 from fullgraph.rewrites.proof.wider import LIKE_GIVEN, REFUSED, WiderCalls
 
 RAISING = 3
@@ -63,11 +59,9 @@ def check_wider(
 
 
 def check_left(
-    subject: Program,
+    runs: CachedRuns,
     versions: tuple[Mapping[str, str], Mapping[str, str]],
     wider: RecordedRun | None,
-    cache: RunCache,
-    deadline: Deadline,
     compare: Callable[..., list[Check]],
 ) -> Check:
     """Return what must be assumed of a call that raises after it has changed something.
@@ -85,10 +79,7 @@ def check_left(
 
     def losing(texts: Mapping[str, str]) -> set[tuple[ProofInput, str]]:
         """Return what the compiled program does not leave as eager does, by call and aspect."""
-        job = partial(run_inputs, subject, some, False, "eager")
-        run = partial(run_proof_job, subject, deadline, job)
-        with override_program(subject.target, texts):
-            done = cache.run_compiled(texts, some, False, "eager", run).value
+        done = runs.compiled(texts, some, "eager").value
         ran = done.behaviours if done is not None else {}
         return {
             (case, check.name)
