@@ -234,7 +234,7 @@ def main(names: list[str]) -> None:
     """Score samples and print the report; a line of JSON for each goes to stderr."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder, _environment("FULLGRAPH_CACHE_DIR", folder):
+    with tempfile.TemporaryDirectory() as folder, environment("FULLGRAPH_CACHE_DIR", folder):
         score("positive/bfloat16/0")  # imports what compiling needs, once for all
         torch.compiler.reset()
         scores = []
@@ -245,7 +245,8 @@ def main(names: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def _environment(key: str, value: str) -> Iterator[None]:
+def environment(key: str, value: str) -> Iterator[None]:
+    """Set an environment variable inside a `with` block."""
     import os
 
     os.environ[key] = value

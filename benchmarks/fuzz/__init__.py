@@ -1,0 +1,1 @@
+"""Random programs on the backend `loops`: how they are drawn, and how they are judged."""
