@@ -98,10 +98,11 @@ def judge(program: Program, backend: str) -> tuple[Verdict, dict[str, str]]:
         try:
             actual = run(program, compiled, call)
         except Exception as error:
-            text = " ".join(str(error).split())
-            if "UnsupportedOperator" in text:
-                return "refused", {"": text.split("UnsupportedOperator: ")[1].split(" (node")[0]}
-            return "error", {f"call {call}": f"{type(error).__name__}: {text[:300]}"}
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            _, refused, rest = text.partition("UnsupportedOperator: ")
+            if refused:
+                return "refused", {"": rest.split(" (node")[0].split(" Set TORCH")[0][:300]}
+            return "error", {f"call {call}": text[:300]}
         try:
             exact = run(program, function, call, dtype=torch.float64)
         except Exception:  # the program names a dtype
