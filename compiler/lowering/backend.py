@@ -7,12 +7,14 @@ and anywhere after `import fullgraph.compiler.lowering.backend`.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.errors import FullgraphError, UnsupportedOperator
 from fullgraph.compiler.lowering.cpp import CPP
 from fullgraph.compiler.lowering.disk import digest
 from fullgraph.compiler.lowering.fusion import fuse
@@ -25,28 +27,46 @@ from fullgraph.compiler.private import compile_with_autograd_cache, register_bac
 
 GENERATORS = {one.name: one for one in (CPP, TRITON)}
 """Code generators by name."""
+OPTIONS = {"on_program": (), "codegen": (*GENERATORS,), "fallback": ("aot_eager",)}
+"""Options, and the values of those that are names."""
 
 
 def loops(
     module: torch.fx.GraphModule,
     inputs: Sequence[object],
     *,
+    mode: str | None = None,
     options: dict[str, object] | None = None,
 ) -> Callable[..., object]:
     """Compile Dynamo's graph to C++ kernels and calls of extern operators.
 
     `options={"on_program": function}` calls the function with the `Program` of each graph;
-    `"codegen"` is the language of kernels, "cpp" or "triton", by default that of the device.
-    Raises `UnsupportedOperator`, with the operator's name, if a stage does not have an operator.
+    `"codegen"` is the language of kernels, "cpp" or "triton", by default that of the device;
+    `"fallback": "aot_eager"` runs a graph that has an unsupported operator in eager. There are no
+    modes: any but "default" warns. Raises `UnsupportedOperator`, with the operator's name, if a
+    stage does not have an operator, and `FullgraphError` for an option that does not exist.
     """
+    if mode not in (None, "default"):
+        warnings.warn(f"The backend `loops` has no modes: {mode!r} is ignored.", stacklevel=2)
     options = options or {}
+    known = ", ".join(OPTIONS)
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise FullgraphError(f"The backend `loops` has no option {name!r}, only {known}.")
+        values = OPTIONS[name]
+        if values and value not in (None, *values):
+            raise FullgraphError(f"{name} is {' or '.join(map(repr, values))}, not {value!r}.")
     listener, codegen = options.get("on_program"), options.get("codegen")
-    if codegen not in (None, *GENERATORS):
-        raise FullgraphError(f"codegen is {' or '.join(map(repr, GENERATORS))}, not {codegen!r}.")
 
-    def compile_graph(graph: torch.fx.GraphModule) -> ProgramCode:
+    def compile_graph(graph: torch.fx.GraphModule) -> ProgramCode | EagerCode:
         """Compile one graph of ATen operators."""
-        program = lower(graph, codegen)
+        try:
+            program = lower(graph, codegen)
+        except UnsupportedOperator as error:
+            if not options.get("fallback"):
+                raise
+            warnings.warn(f"{error}; the graph runs in eager.", stacklevel=2)
+            return EagerCode(graph)
         if callable(listener):
             listener(program)
         return program.code
@@ -57,8 +77,19 @@ def loops(
         compiler=compile_graph,
         decompositions=tracing_decompositions(),
         partition=partition,
-        tag=None if listener else f"loops {_digest()} {codegen}",
+        tag=None if listener else f"loops {_digest()} {codegen} {options.get('fallback')}",
     )
+
+
+@dataclass(frozen=True)
+class EagerCode:
+    """A graph of ATen operators that runs in eager: `loops` does not have one of them."""
+
+    graph: torch.fx.GraphModule
+
+    def load(self) -> Callable[[list[object]], object]:
+        """Return the function, which takes a list of inputs."""
+        return lambda inputs: self.graph(*inputs)
 
 
 @functools.cache

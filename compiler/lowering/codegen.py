@@ -7,14 +7,23 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import sympy
 import torch
 
 from fullgraph.compiler.errors import UnsupportedOperator
 from fullgraph.compiler.lowering.fusion import Kernel
-from fullgraph.compiler.lowering.ir import Buffer, Constant, Expression, IndexValue, Load, Operation
+from fullgraph.compiler.lowering.ir import (
+    Buffer,
+    Constant,
+    Expression,
+    HostNumber,
+    IndexValue,
+    Load,
+    Operation,
+)
+from fullgraph.compiler.private import python_text
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
@@ -45,7 +54,8 @@ class KernelSource:
     """Name by content: equal kernels have equal names."""
     text: str
     buffers: tuple[str, ...]
-    sizes: tuple[sympy.Symbol, ...]
+    numbers: tuple[Literal["int64", "float64"], ...]
+    """Dtypes of the sizes, and of other numbers that Python computes, after the buffers."""
     has_error: bool
     """Whether the last argument is a flag that is set if a position is out of range."""
     arguments: tuple[str, ...]
@@ -54,12 +64,12 @@ class KernelSource:
 
 @dataclass
 class Arguments:
-    """Parameters of a kernel: buffers and symbols of sizes, in the order of their first use."""
+    """Parameters of a kernel: buffers and symbols of numbers, in the order of their first use."""
 
     buffers: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Name and type of each buffer's pointer."""
     written: set[str] = field(default_factory=set)
-    sizes: dict[sympy.Symbol, str] = field(default_factory=dict)
+    numbers: dict[sympy.Symbol, str] = field(default_factory=dict)
     has_error: bool = False
     variables: int = 0
     """Number of variables so far."""
@@ -70,24 +80,30 @@ class Arguments:
             self.buffers[buffer] = (f"b{len(self.buffers)}", type_)
         return self.buffers[buffer][0]
 
-    def size(self, symbol: sympy.Symbol) -> str:
-        """Return the parameter for a symbol of a size."""
-        return self.sizes.setdefault(symbol, f"n{len(self.sizes)}")
+    def number(self, symbol: sympy.Symbol) -> str:
+        """Return the parameter for a symbol of a size or of another number."""
+        return self.numbers.setdefault(symbol, f"n{len(self.numbers)}")
 
     def new_variable(self) -> str:
         """Return the name of a new variable."""
         self.variables += 1
         return f"v{self.variables - 1}"
 
-    def source(self, name: str, text: str, tensor: str, *others: str) -> KernelSource:
+    def source(
+        self, name: str, text: str, tensor: str, *others: str, float64: str = "{}"
+    ) -> KernelSource:
         """Return the source of a kernel; `tensor` is the format of a tensor among its arguments.
 
-        `others` are arguments after the sizes.
+        `others` are arguments after the numbers, `float64` is the format of a number of that dtype.
         """
-        arguments = [*map(tensor.format, self.buffers), *map(str, self.sizes), *others]
+        arguments = list(map(tensor.format, self.buffers))
+        for number in self.numbers:
+            arguments.append(("{}" if number.is_integer else float64).format(size_text(number)))
+        arguments += others
         arguments += [tensor.format("error")] if self.has_error else []
-        buffers, sizes = tuple(self.buffers), tuple(self.sizes)
-        return KernelSource(name, text, buffers, sizes, self.has_error, tuple(arguments))
+        dtypes = tuple("int64" if one.is_integer else "float64" for one in self.numbers)
+        buffers = tuple(self.buffers)
+        return KernelSource(name, text, buffers, dtypes, self.has_error, tuple(arguments))
 
 
 @dataclass(frozen=True)
@@ -103,11 +119,15 @@ class IndexSyntax:
     """Of a dividend that may be negative."""
     larger: str
     smaller: str
-    value: str = "{}"
-    """Of an index as a value to compute with."""
     choice: str = "({0} ? {1} : {2})"
     logic: tuple[str, str, str] = ("&&", "||", "!")
     """Logical and, or, not."""
+
+
+PYTHON_INDEX = IndexSyntax(
+    "{}", "({0} // {1})", "({0} % {1})", "({0} // {1})", "({0} % {1})",
+    "max({0}, {1})", "min({0}, {1})", "({1} if {0} else {2})", ("and", "or", "not"),
+)  # fmt: skip
 
 
 def index_text(value: sympy.Basic, names: Mapping[sympy.Symbol, str], syntax: IndexSyntax) -> str:
@@ -132,7 +152,7 @@ def index_text(value: sympy.Basic, names: Mapping[sympy.Symbol, str], syntax: In
         return f"({' + '.join(args)})"
     if isinstance(value, sympy.Mul):
         return f"({' * '.join(args)})"
-    if kind in ("FloorDiv", "CleanDiv", "IntTrueDiv", "Mod", "PythonMod"):
+    if kind in ("FloorDiv", "CleanDiv", "Mod", "PythonMod"):
         is_mod, may_be_negative = kind.endswith("Mod"), _may_be_negative(value.args[0])
         if may_be_negative:
             return (syntax.floor_mod if is_mod else syntax.floor_div).format(*args)
@@ -152,6 +172,19 @@ def index_text(value: sympy.Basic, names: Mapping[sympy.Symbol, str], syntax: In
     if isinstance(value, sympy.Not):
         return f"({syntax.logic[2]} {args[0]})"
     raise UnsupportedOperator(f"backend `loops`: there is no index arithmetic with {kind}")
+
+
+def size_text(value: sympy.Basic) -> str:
+    """Return a number, or a condition of sizes, as a Python expression of its symbols."""
+    if value in (sympy.true, sympy.false):
+        return str(bool(value))
+    names = {
+        symbol: f"({python_text(symbol.definition)})"
+        if isinstance(symbol, HostNumber)
+        else str(symbol)
+        for symbol in value.free_symbols
+    }
+    return index_text(value, names, PYTHON_INDEX)
 
 
 def _may_be_negative(value: sympy.Basic) -> bool:
@@ -191,6 +224,10 @@ class ExpressionWriter(ABC):
     def _constant(self, constant: Constant) -> str: ...
 
     @abstractmethod
+    def _number(self, text: str, dtype: torch.dtype, *, is_integer: bool) -> str:
+        """Return an index, or another number, as a value of a dtype to compute with."""
+
+    @abstractmethod
     def _load(self, load: Load, positions: dict[sympy.Symbol, str], axes: Axes) -> str: ...
 
     @abstractmethod
@@ -225,8 +262,9 @@ class ExpressionWriter(ABC):
         if isinstance(expression, Constant):
             return self._constant(expression)
         if isinstance(expression, IndexValue):
-            text = self.syntax.value.format(self.index(expression.index))
-            return self.define(text, torch.int64, self.axes_of_index(expression.index))
+            index, dtype = expression.index, expression.dtype
+            text = self._number(self.index(index), dtype, is_integer=bool(index.is_integer))
+            return self.define(text, dtype, self.axes_of_index(index))
         if isinstance(expression, Load):
             local = self.read_local(expression)
             if local is not None:
@@ -257,7 +295,7 @@ class ExpressionWriter(ABC):
         """Return index arithmetic as text."""
         names = {**self.names, **(extra or {})}
         for symbol in sorted(value.free_symbols - set(names), key=str):
-            names[symbol] = self.arguments.size(symbol)
+            names[symbol] = self.arguments.number(symbol)
         return index_text(value, names, self.syntax)
 
 

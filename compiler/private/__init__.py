@@ -15,6 +15,7 @@ from fullgraph.compiler.private.aot import (
     is_tangent,
     is_view_op,
     mutated_inputs,
+    python_text,
     register_backend,
     split_joint_graph,
 )
@@ -67,6 +68,7 @@ from fullgraph.compiler.private.context_regions import (
     is_mode_switch,
 )
 from fullgraph.compiler.private.decompositions import (
+    expected_dim_orders,
     prim_aliasing,
     prim_as_aten,
     prim_result_dtype,
@@ -254,6 +256,7 @@ __all__ = [
     "draws_eager_random_numbers",
     "dynamo_control_exceptions",
     "example_of",
+    "expected_dim_orders",
     "expression_of",
     "fake_kernel_error",
     "find_backend",
@@ -324,6 +327,7 @@ __all__ = [
     "prim_as_aten",
     "prim_result_dtype",
     "public_name",
+    "python_text",
     "read_repro_inputs",
     "record_operator_calls",
     "region_call",

@@ -313,6 +313,14 @@ def register_backend(name: str, backend: Any) -> None:
         registry.register_backend(backend, name=name)
 
 
+def python_text(number: sympy.Expr) -> str:
+    """Return an expression of sizes as Python, which needs the names `math` and `torch`."""
+    from torch.utils._sympy.printers import PythonPrinter
+
+    text: str = PythonPrinter().doprint(number)
+    return text
+
+
 def expression_of(value: object) -> sympy.Expr:
     """Return a number, such as a size, or a condition as a sympy expression."""
     if isinstance(value, torch.SymInt | torch.SymBool | torch.SymFloat):

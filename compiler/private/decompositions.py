@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,9 +11,10 @@ import torch._decomp
 import torch._prims
 import torch._refs
 from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
 from torch.fx.traceback import preserve_node_meta
+from torch.utils._pytree import tree_leaves
 
 from fullgraph.compiler.private.fake_operators import example_of
 
@@ -93,6 +94,41 @@ def retrace(
     traced.graph.output_node().meta.update(module.graph.output_node().meta)
     traced.recompile()
     return traced
+
+
+def expected_dim_orders(
+    operator: Operator, args: Sequence[object], kwargs: Mapping[str, object], results: object
+) -> list[list[int] | None]:
+    """Return, for each tensor among a decomposition's results, the order of dims in memory.
+
+    It is that of the operator's own result on fake tensors, the dim with the largest stride first;
+    None if the decomposition's result has these strides already. Strides of dims of size 1 do not
+    matter. Results of real tensors, and of operators that do not run on fake ones, stay.
+    """
+    tensors = [one for one in tree_leaves(results) if isinstance(one, torch.Tensor)]
+    operands = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+    unknown: list[list[int] | None] = [None] * len(tensors)
+    if not all(isinstance(one, FakeTensor) for one in operands):
+        return unknown
+    with disable_proxy_modes_tracing():
+        try:
+            expected = operator(*args, **kwargs)
+        except Exception:  # what fake tensors say of an operator is theirs
+            return unknown
+        others = [one for one in tree_leaves(expected) if isinstance(one, torch.Tensor)]
+        if len(others) != len(tensors):
+            return unknown
+        return [_order_unless_equal(*pair) for pair in zip(tensors, others, strict=True)]
+
+
+def _order_unless_equal(tensor: torch.Tensor, expected: torch.Tensor) -> list[int] | None:
+    strides = expected.stride()
+    if len(strides) != tensor.dim():
+        return None
+    triples = zip(tensor.shape, tensor.stride(), strides, strict=True)
+    if 0 in strides or all(own == other or size == 1 for size, own, other in triples):
+        return None
+    return sorted(range(tensor.dim()), key=strides.__getitem__, reverse=True)
 
 
 def _to_fake(value: object, mode: FakeTensorMode) -> object:

@@ -23,6 +23,7 @@ FLAGS = (
 )  # fmt: skip
 """No flag changes what floating-point operators return: sums only are reordered, as in eager."""
 LIBRARIES = ["-lm"]
+_NUMBERS = {"int64": ctypes.c_int64, "float64": ctypes.c_double}
 MAX_UNIT = 60_000
 """Most characters of kernels in one translation unit."""
 
@@ -43,7 +44,7 @@ def load_kernels(sources: Iterable[KernelSource]) -> dict[str, Callable[..., Non
         function.restype = None
         function.argtypes = [
             *[ctypes.c_void_p] * len(source.buffers),
-            *[ctypes.c_int64] * (len(source.sizes) + 1),  # the last is the number of threads
+            *[_NUMBERS[one] for one in (*source.numbers, "int64")],  # the last one is `threads`
             *[ctypes.c_void_p] * source.has_error,
         ]
         functions[name] = function

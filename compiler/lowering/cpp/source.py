@@ -7,8 +7,13 @@ from dataclasses import replace
 import sympy
 
 from fullgraph.compiler.lowering.codegen import NONE, Arguments, Axes, KernelSource
-from fullgraph.compiler.lowering.cpp.accumulators import Accumulator, make_accumulator
-from fullgraph.compiler.lowering.cpp.scalars import STORAGE, compute_type, store_text
+from fullgraph.compiler.lowering.cpp.accumulators import (
+    CHUNK,
+    ROWS,
+    Accumulator,
+    make_accumulator,
+)
+from fullgraph.compiler.lowering.cpp.scalars import CPP_INDEX, STORAGE, compute_type, store_text
 from fullgraph.compiler.lowering.cpp.writer import Writer
 from fullgraph.compiler.lowering.disk import digest
 from fullgraph.compiler.lowering.fusion import (
@@ -55,6 +60,7 @@ class _KernelWriter:
         self._scratch: dict[str, str] = {}
         self._current = 0
         self._names = {v: str(v) for v in nest.ranges}
+        self._chunk = ROWS if self._along_outer else CHUNK
         self._is_scatter = any(one.member.loop.target for one in nest.statements)
 
     def write(self) -> KernelSource:
@@ -201,7 +207,7 @@ class _KernelWriter:
             if statement.member.phase == "inner":
                 self._store(writer, statement, value)
                 continue
-            accumulator = make_accumulator(statement.member.loop)
+            accumulator = make_accumulator(statement.member.loop, self._chunk)
             name = f"a{self._current}_{len(reductions)}"
             lane = "[lane]" if self._along_outer else ""
             writer.lines.append(accumulator.step(name, lane, value, position))
@@ -228,25 +234,38 @@ class _KernelWriter:
         self, writer: Writer, reductions: list[tuple[Statement, Accumulator, str]]
     ) -> None:
         """Write the loops over the inner dims around a writer's statements."""
-        *loops, last = self._nest.inner
+        *loops, (last, size) = self._nest.inner
+        name, end = self._names[last], self._text(size)
+        heads = [self._loop(self._names[variable], self._text(one)) for variable, one in loops]
         is_ordered = self._is_scatter or any(one.is_ordered for _, one, _ in reductions)
         is_vector = writer.is_vector and not is_ordered and not self._along_outer
-        if self._along_outer:
-            loops, body = [*loops, last], self._lane_loop(writer.lines, writer.is_vector)
-        else:
-            head = self._loop(self._names[last[0]], self._text(last[1])) + " {"
-            body = [head, *writer.lines, "}"]
-        clauses = "" if is_ordered else "".join(one.clauses(name) for _, one, name in reductions)
-        pragma = [f"#pragma omp simd{clauses}"] if is_vector else []
+        lanes = TILE if self._along_outer else 0
+        before = [line for _, one, sum_ in reductions for line in one.begin_chunk(sum_, lanes)]
+        after = [line for _, one, sum_ in reductions for line in one.end_chunk(sum_, lanes)]
+        head = self._loop(name, end)
+        if before and not (size.is_Integer and int(size) <= self._chunk):
+            heads.append(self._loop("chunk", end, self._chunk))
+            chunk_end = CPP_INDEX.smaller.format(f"chunk + {self._chunk}", end)
+            before.append(f"const int64_t chunk_end = {chunk_end};")
+            head = f"for (int64_t {name} = chunk; {name} < chunk_end; ++{name})"
+        clauses = inner_clauses = ""
+        if not is_ordered:
+            clauses = "".join(one.clauses(variable) for _, one, variable in reductions)
+            inner_clauses = "".join(one.clauses(v, of_chunk=True) for _, one, v in reductions)
+        pragma = [f"#pragma omp simd{inner_clauses}"] if is_vector else []
         if not (is_ordered or self._nest.outer or self._scratch):
             work = self._text(self._nest.inner_count)
-            if loops:
+            if heads:
                 self._lines.append(_parallel_for(clauses, work))
             else:
                 pragma = [_parallel_for(f"{' simd' if is_vector else ''}{clauses}", work)]
-        for variable, size in loops:
-            self._lines.append(self._loop(self._names[variable], self._text(size)) + " {")
-        self._lines += [*writer.before, *pragma, *body, *["}"] * len(loops)]
+        self._lines += [f"{one} {{" for one in heads] + before
+        if self._along_outer:
+            lane_loop = self._lane_loop(writer.lines, writer.is_vector)
+            self._lines += [f"{head} {{", *writer.before, *lane_loop, "}"]
+        else:
+            self._lines += [*writer.before, *pragma, f"{head} {{", *writer.lines, "}"]
+        self._lines += [*after, *["}"] * len(heads)]
 
     def _finish_reduction(self, statement: Statement, accumulator: Accumulator, name: str) -> None:
         """Write a reduction's result, which later members and kernels read."""
@@ -274,7 +293,10 @@ class _KernelWriter:
             f"{'' if buffer in arguments.written else 'const '}{type_}* __restrict__ {name}"
             for buffer, (name, type_) in arguments.buffers.items()
         ]
-        parameters += [f"int64_t {name}" for name in arguments.sizes.values()]
+        parameters += [
+            f"{'int64_t' if symbol.is_integer else 'double'} {name}"
+            for symbol, name in arguments.numbers.items()
+        ]
         parameters += ["int64_t threads", *(["int64_t* error"] if arguments.has_error else [])]
         body = "\n".join(self._lines)
         text = f"({', '.join(parameters)}) {{\n{body}\n}}\n"

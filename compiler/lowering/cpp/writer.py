@@ -47,6 +47,9 @@ class Writer(ExpressionWriter):
     def _constant(self, constant: Constant) -> str:
         return number_text(constant.value, constant.dtype)
 
+    def _number(self, text: str, dtype: torch.dtype, *, is_integer: bool) -> str:
+        return text if dtype == torch.int64 else f"({compute_type(dtype)}){text}"
+
     def _check_position(self, args: list[str], axes: Axes) -> str:
         self.is_vector = self.is_vector and not axes
         text = f"checked_position({args[0]}, {args[1]}, error)"

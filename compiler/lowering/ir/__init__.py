@@ -40,6 +40,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     symbols_in,
 )
 from fullgraph.compiler.lowering.ir.operators import DTYPES, FLOAT_UNARY, HEAVY, SPECIAL
+from fullgraph.compiler.lowering.ir.sizes import HostNumber
 from fullgraph.compiler.lowering.ir.trace import trace_loops
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "E",
     "Expression",
     "Extern",
+    "HostNumber",
     "IndexValue",
     "Load",
     "Loop",

@@ -20,12 +20,15 @@ from fullgraph.compiler.lowering.ir.loops import (
     Step,
     View,
 )
-from fullgraph.compiler.lowering.ir.operators import cast, constant, index_value
+from fullgraph.compiler.lowering.ir.operators import cast, constant, number_value
+from fullgraph.compiler.lowering.ir.sizes import index_of
 from fullgraph.compiler.lowering.prims import words
-from fullgraph.compiler.private import expression_of
 
 RESERVED = words(
-    "inputs torch empty_strided restride check check_condition get_num_threads threads error"
+    """
+    inputs torch math float_bits empty_strided restride check check_condition get_num_threads
+    threads error
+    """
 )
 """Names of other values in the source of a program."""
 Number = bool | int | float
@@ -66,6 +69,14 @@ class GraphBuilder:
         )
         self.steps.append(Loop(view.buffer, sizes, body, reduction, reduced, (name,), scan=scan))
         return view
+
+    def add_copy(self, name: str, view: View, strides: Sizes | None = None) -> View:
+        """Add a loop that copies a view's elements, which have other strides in the copy."""
+        strides = strides or contiguous_strides(view.sizes)
+        pairs = zip(view.sizes, strides, strict=True)
+        sizes = tuple(sympy.Integer(1) if stride == 0 else size for size, stride in pairs)
+        copy = self.add_loop(name, sizes, view.load(variables_of(sizes)), strides=strides)
+        return View(copy.buffer, view.sizes, view.dtype, variables_of(sizes))
 
     def add_scatter(
         self, name: str, base: View, sizes: Sizes, body: Expression, index: Sizes,
@@ -132,8 +143,8 @@ class Call:
     @property
     def strides(self) -> Sizes:
         """Strides of the (first) result if its elements fill memory, else contiguous ones."""
-        strides = tuple(expression_of(stride) for stride in self._tensor.stride())
-        has_gaps = dense_order(self.sizes, strides) is None
+        strides = tuple(map(index_of, self._tensor.stride()))
+        has_gaps = dense_order(self.sizes, strides) is None and 0 not in self.sizes
         return contiguous_strides(self.sizes) if has_gaps else strides
 
     @property
@@ -152,9 +163,7 @@ class Call:
         if isinstance(operand, View):
             return cast(operand.load(broadcast_index(operand.sizes, index, self.sizes)), dtype)
         if isinstance(operand, sympy.Basic) and not operand.is_number:
-            if not operand.is_integer:
-                raise NotImplementedError(f"{operand} is no integer, and known at run time alone")
-            return cast(index_value(operand), dtype)
+            return number_value(operand, dtype)
         return constant(operand, dtype)  # type: ignore[arg-type]
 
 
@@ -177,7 +186,7 @@ def broadcast_index(sizes: Sizes, index: Sizes, target: Sizes) -> Sizes:
 
 def sizes_of(tensor: torch.Tensor) -> Sizes:
     """Return the sizes of a fake tensor as expressions."""
-    return tuple(expression_of(size) for size in tensor.shape)
+    return tuple(map(index_of, tensor.shape))
 
 
 def dense_order(sizes: Sizes, strides: Sizes) -> tuple[int, ...] | None:

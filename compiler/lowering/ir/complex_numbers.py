@@ -76,10 +76,8 @@ def _select(value: object, part: int, name: str) -> object:
         return part_of(value, part)
     if isinstance(value, complex):
         return value.imag if part else value.real
-    if part and isinstance(value, View):
-        raise NotImplementedError("a real operand beside a complex one")
-    is_operand = name in ("self", "other", "value") and isinstance(value, int | float)
-    return 0 if part and is_operand else value
+    is_real = name in ("self", "other", "value", "values", "src") and value is not None
+    return 0 if part and is_real else value
 
 
 def _write(call: Call, parts: Parts) -> View:

@@ -34,7 +34,7 @@ class Constant(Expression):
 
 @dataclass(frozen=True, eq=False)
 class IndexValue(Expression):
-    """An index, or a size, as a value."""
+    """An index, a size, or a number that Python computes from sizes, as a value."""
 
     index: sympy.Expr
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import sympy
@@ -23,6 +24,7 @@ from fullgraph.compiler.lowering.ir.index import (
     simplify,
     variables_of,
 )
+from fullgraph.compiler.lowering.ir.sizes import symbols_of
 from fullgraph.compiler.private import is_random_op, tree_leaves
 
 Sizes = tuple[sympy.Expr, ...]
@@ -135,6 +137,7 @@ class Extern:
     kwargs: tuple[tuple[str, object], ...]
     results: tuple[str | None, ...]
     """Names of the buffers of the results; None for a result that is not used."""
+    returns_tuple: bool = False
     scalar: sympy.Symbol | None = None
     """Symbol of the number that it returns; there are no results then."""
 
@@ -207,6 +210,8 @@ class LoopGraph:
     """Inputs, constants and extern results on the CPU; the program copies them to the device."""
     cpu_outputs: frozenset[int] = frozenset()
     """Positions of the outputs that the program copies to the CPU."""
+    output_strides: Mapping[int, Sizes] = field(default_factory=dict)
+    """Strides of outputs, by position, that get others: as a rule, those of dims of size 1."""
 
     @property
     def kept(self) -> set[str]:
@@ -260,4 +265,4 @@ def symbols_in(step: Step) -> set[sympy.Symbol]:
                 parts.append(one.index)
             elif isinstance(one, Load):
                 parts += one.index
-    return set().union(*(part.free_symbols for part in parts))
+    return set().union(*map(symbols_of, parts))

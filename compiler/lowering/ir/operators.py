@@ -87,6 +87,16 @@ def index_value(index: sympy.Expr) -> Expression:
     return IndexValue(torch.int64, index)
 
 
+def number_value(number: sympy.Expr, dtype: torch.dtype) -> Expression:
+    """Return a number that is known at run time alone as a value of a dtype.
+
+    As in eager, it is not rounded to bfloat16 or float16.
+    """
+    if dtype.is_floating_point:
+        return IndexValue(dtype, number)
+    return cast(index_value(number), dtype)
+
+
 def compare(operator: str, first: sympy.Expr, second: sympy.Expr) -> Expression:
     """Return a comparison of two indices or sizes."""
     return apply(operator, index_value(first), index_value(second))

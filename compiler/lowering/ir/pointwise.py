@@ -64,8 +64,10 @@ def _result_type(call: Call) -> torch.dtype:
         if isinstance(operand, View):
             shape = (1,) * len(operand.sizes)
             values.append(torch.empty(shape, dtype=operand.dtype, device="meta"))
+        elif isinstance(operand, sympy.Expr):
+            values.append(1 if operand.is_integer else 1.0)
         else:
-            values.append(1 if isinstance(operand, sympy.Expr) else operand)
+            values.append(operand)
     return torch.result_type(*values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     Extern,
     LoopGraph,
     Output,
+    Sizes,
     Update,
     View,
     strides_of,
@@ -28,9 +30,10 @@ from fullgraph.compiler.lowering.ir.loops import (
 from fullgraph.compiler.lowering.ir.operators import DTYPES
 from fullgraph.compiler.lowering.ir.pointwise import POINTWISE
 from fullgraph.compiler.lowering.ir.reductions import REDUCTIONS
+from fullgraph.compiler.lowering.ir.sizes import index_of, number_of
 from fullgraph.compiler.lowering.ir.views import VIEWS
 from fullgraph.compiler.lowering.prims import canonical_kind, extern_operators, extern_reason
-from fullgraph.compiler.private import expression_of, tensors_in
+from fullgraph.compiler.private import tensors_in
 
 GENERATED = {**VIEWS, **POINTWISE, **REDUCTIONS, **INDEXING}
 """How each operator that is generated is lowered, by its name without namespace and overload."""
@@ -64,13 +67,18 @@ class _Tracer:
         self._assertions: list[Assertion] = []
         self._complex: set[str] = set()
         self._outputs: tuple[Output, ...] = ()
+        self._output_strides: dict[int, Sizes] = {}
         self._device = _device_of(module)
+        self._constant_nodes: set[torch.fx.Node] = set()
         self._on_cpu: set[str] = set()
         self._cpu_outputs: set[int] = set()
 
     def trace(self) -> LoopGraph:
         """Trace every node, in order."""
         for node in self._module.graph.nodes:
+            sources = node.all_input_nodes
+            if node.op == "get_attr" or (sources and self._constant_nodes.issuperset(sources)):
+                self._constant_nodes.add(node)
             if node.op == "placeholder":
                 self._add_input(node)
             elif node.op == "get_attr":
@@ -78,7 +86,7 @@ class _Tracer:
             elif node.op == "call_function":
                 self._values[node] = self._call(node)
             elif node.op == "output":
-                self._outputs = tuple(self._output(value) for value in node.args[0])
+                self._outputs = tuple(map(self._output, node.args[0], itertools.count()))
                 self._cpu_outputs = {
                     number
                     for number, value in enumerate(node.args[0])
@@ -97,6 +105,7 @@ class _Tracer:
             frozenset(self._complex),
             frozenset(self._on_cpu),
             frozenset(self._cpu_outputs),
+            self._output_strides,
         )
 
     def _add_input(self, node: torch.fx.Node) -> None:
@@ -112,9 +121,9 @@ class _Tracer:
             view = self._add_buffer(node.name, value)
             self._values[node] = view
             self._inputs.append(view.buffer)
-        elif isinstance(value, int | torch.SymInt):
-            self._values[node] = expression_of(value)
-            self._inputs.append(expression_of(value))
+        elif isinstance(value, int | float | torch.SymInt | torch.SymFloat):
+            number = self._values[node] = number_of(value)
+            self._inputs.append(number)
         else:
             raise _refuse(node, "a graph input", f"is a {type(value).__name__}")
 
@@ -135,7 +144,7 @@ class _Tracer:
         sizes, dtype = sizes_of(tensor), tensor.dtype
         if tensor.device != self._device:
             self._on_cpu.add(name)
-        strides = tuple(expression_of(stride) for stride in tensor.stride())
+        strides = tuple(map(index_of, tensor.stride()))
         if not dtype.is_complex:
             return self._builder.add_buffer(name, sizes, dtype, strides)
         strides = (*(2 * stride for stride in strides), sympy.Integer(1))
@@ -144,7 +153,8 @@ class _Tracer:
         return as_complex(view)
 
     def _check_tensor(self, node: torch.fx.Node, tensor: torch.Tensor) -> None:
-        can_move = tensor.device.type == "cpu" and (not tensor.dim() or _is_constant(node))
+        is_constant = node in self._constant_nodes
+        can_move = tensor.device.type == "cpu" and (not tensor.dim() or is_constant)
         if tensor.device != self._device and not can_move:
             problem = f"is on {tensor.device}, and other tensors are on {self._device}"
             raise _refuse(node, _shown(node), problem)
@@ -213,7 +223,7 @@ class _Tracer:
 
     def _number(self, node: torch.fx.Node, result: object) -> sympy.Basic:
         """Return a number of a graph; `item` takes it from a tensor."""
-        value = expression_of(result)
+        value = number_of(result)
         if extern_reason(node) is not None and value.free_symbols:
             (symbol,) = value.free_symbols  # that of a bool is 0 or 1
             assert isinstance(node.target, torch._ops.OpOverload)
@@ -225,8 +235,8 @@ class _Tracer:
         name = operator_name(node.target)
         if name not in ("_assert_scalar", "_assert_async"):
             return
-        condition = self._output(node.args[0])
-        assert condition is not None
+        value = self._value(node.args[0])
+        condition = self._with_strides(value) if isinstance(value, View) else sympy.sympify(value)
         message = str(node.args[1]) if len(node.args) > 1 else "an assertion does not hold"
         self._assertions.append(Assertion(condition, message))
 
@@ -249,7 +259,8 @@ class _Tracer:
     ) -> None:
         operands = tuple(self._operand(self._value(one)) for one in args)
         kwargs = tuple((key, self._operand(self._value(one))) for key, one in node.kwargs.items())
-        extern = Extern(node.name, target, operands, kwargs, results, scalar)
+        is_tuple = not isinstance(node.meta.get("val"), torch.Tensor)
+        extern = Extern(node.name, target, operands, kwargs, results, is_tuple, scalar)
         self._builder.steps.append(extern)
 
     def _arguments(self, node: torch.fx.Node) -> dict[str, object]:
@@ -296,8 +307,7 @@ class _Tracer:
         found = strides_of(real, self._builder.buffers[view.buffer])
         if found and (not is_complex or (found[0][-1] == 1 and (found[1] / 2).is_integer)):
             return view
-        body = real.load(variables_of(real.sizes))
-        copy = self._builder.add_loop(f"{view.buffer}_copy", real.sizes, body)
+        copy = self._builder.add_copy(f"{view.buffer}_copy", real)
         return as_complex(copy) if is_complex else copy
 
     def _update(self, node: torch.fx.Node) -> View:
@@ -309,19 +319,32 @@ class _Tracer:
         assert isinstance(source, View)
         if target.dtype.is_complex:
             target, source = as_real(target), as_real(source)
-        buffer = self._builder.buffers[target.buffer]
-        variables = variables_of(buffer.sizes)
-        assert target.index == variables
-        body = source.load(variables)
-        made = self._builder.add_loop(f"{target.buffer}_new", buffer.sizes, body)
+        assert target.index == variables_of(self._builder.buffers[target.buffer].sizes)
+        made = self._builder.add_copy(f"{target.buffer}_new", source)
         self._updates.append(Update(target.buffer, made.buffer))
         return target
 
-    def _output(self, value: object) -> Output:
+    def _output(self, value: object, number: int) -> Output:
+        """Return a node's result with the strides that AOTAutograd and the backward rely on."""
         found = self._value(value)
-        if isinstance(found, View):
-            return self._with_strides(found)
-        return None if found is None else sympy.sympify(found)
+        if not isinstance(found, View):
+            return None if found is None else sympy.sympify(found)
+        assert isinstance(value, torch.fx.Node)
+        view = self._with_strides(found)
+        strides = tuple(map(index_of, value.meta["val"].stride()))
+        if view.dtype.is_complex:
+            strides = (*(2 * stride for stride in strides), sympy.Integer(1))
+        real = as_real(view) if view.dtype.is_complex else view
+        actual = strides_of(real, self._builder.buffers[real.buffer])
+        assert actual is not None
+        pairs = zip(real.sizes, actual[0], strides, strict=True)
+        if actual[0] == strides:
+            return view
+        self._output_strides[number] = tuple(map(index_of, value.meta["val"].stride()))
+        if all(one == other or size == 1 for size, one, other in pairs):
+            return view
+        copy = self._builder.add_copy(f"{view.buffer}_strided", real, strides)
+        return as_complex(copy) if view.dtype.is_complex else copy
 
 
 def _device_of(module: torch.fx.GraphModule) -> torch.device:
@@ -330,12 +353,6 @@ def _device_of(module: torch.fx.GraphModule) -> torch.device:
     devices = [one.device for one in examples]
     others = (device for device in devices if device.type != "cpu")
     return next(others, torch.device("cpu"))
-
-
-def _is_constant(node: torch.fx.Node) -> bool:
-    """Return whether a node is a constant, or computed from constants alone."""
-    sources = node.all_input_nodes
-    return node.op == "get_attr" or (bool(sources) and all(map(_is_constant, sources)))
 
 
 def _shown(node: torch.fx.Node) -> str:

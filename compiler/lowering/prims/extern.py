@@ -23,6 +23,8 @@ ExternReason = Literal[
     "data-dependent size",
     "scatter with conflicts",
     "random numbers",
+    "resampling",
+    "control flow",
     "custom operator",
 ]
 """Why a generated kernel does not compute an operator.
@@ -33,6 +35,8 @@ ExternReason = Literal[
 - "pooling with indices": the result of the backward depends on which of equal elements was chosen
 - "data-dependent size": the number of elements is only known when the operator has run
 - "scatter with conflicts": several elements are added to one, in an order that eager chooses
+- "resampling": each element reads a window whose place and weights are computed
+- "control flow": a branch or a loop of subgraphs, which are programs of their own
 - "random numbers": the result must come from eager's random stream
 - "custom operator": one of `torch.library`, whose code the compiler does not see; it gets copies of
   the arguments that it changes
@@ -108,6 +112,10 @@ _EXTERN: Mapping[ExternReason, str] = {
         normal.float_Tensor normal.float_float uniform exponential cauchy log_normal geometric
         random random.from random.to rrelu_with_noise_functional _standard_gamma
         _sample_dirichlet _dirichlet_grad _standard_gamma_grad
+    """,
+    "resampling": """
+        grid_sampler_3d _upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward
+        _upsample_bicubic2d_aa _upsample_bicubic2d_aa_backward
     """,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 
 import torch
 
@@ -11,10 +12,18 @@ from fullgraph.compiler.lowering.prims.canonical import canonical_operators
 from fullgraph.compiler.lowering.prims.extern import extern_operators
 from fullgraph.compiler.lowering.prims.own_decompositions import (
     decompositions_to_prims,
+    order_dims,
     own_decompositions,
 )
 from fullgraph.compiler.lowering.prims.prim_table import prims
-from fullgraph.compiler.private import prim_as_aten, retrace, torch_decompositions, torch_prims
+from fullgraph.compiler.private import (
+    expected_dim_orders,
+    prim_as_aten,
+    retrace,
+    torch_decompositions,
+    torch_prims,
+    tree_map,
+)
 
 Operator = torch._ops.OpOverload
 Table = Mapping[Operator, Callable[..., object]]
@@ -35,9 +44,36 @@ def decompositions() -> Table:
         if _name(operator) not in kept
     }
     table |= {prim: prim_as_aten(prim) for prim in torch_prims().values()}
-    own = own_decompositions()
-    table |= {find_operator(name): function for name, function in own.items()}
-    return table
+    table |= {find_operator(name): one for name, one in own_decompositions().items()}
+    return {
+        operator: _keep_strides(operator, function) if operator.namespace == "aten" else function
+        for operator, function in table.items()
+    }
+
+
+_is_inside: ContextVar[bool] = ContextVar("_is_inside", default=False)
+"""Whether a decomposition is part of another one, whose strides alone matter."""
+
+
+def _keep_strides(operator: Operator, function: Callable[..., object]) -> Callable[..., object]:
+    """Return a decomposition whose results have the strides that the operator gives them."""
+
+    @functools.wraps(function)
+    def decompose(*args: object, **kwargs: object) -> object:
+        if _is_inside.get():
+            return function(*args, **kwargs)
+        token = _is_inside.set(True)
+        try:
+            results = function(*args, **kwargs)
+        finally:
+            _is_inside.reset(token)
+        orders = iter(expected_dim_orders(operator, args, kwargs, results))
+        return tree_map(
+            lambda one: order_dims(one, next(orders)) if isinstance(one, torch.Tensor) else one,
+            results,
+        )
+
+    return decompose
 
 
 def lower_to_canonical(module: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from fullgraph.compiler.lowering.prims.canonical import POLYNOMIALS
+from fullgraph.compiler.lowering.prims.complex_functions import complex_decompositions
+from fullgraph.compiler.lowering.prims.foreach import foreach_decompositions
 from fullgraph.compiler.lowering.prims.resizing import resizing_decompositions
 
 Number = int | float | bool
@@ -27,7 +29,8 @@ def own_decompositions() -> Mapping[str, Callable[..., object]]:
         table |= {
             f"special_{name}.{which}_scalar": functools.partial(_polynomial, name) for which in "xn"
         }
-    return {**table, **_OWN, **resizing_decompositions()}
+    others = foreach_decompositions() | complex_decompositions()
+    return {**table, **_OWN, **resizing_decompositions(), **others}
 
 
 def _full_like(x: Tensor, value: Number, **options: object) -> Tensor:
@@ -46,8 +49,14 @@ def _copy(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     result = aten.expand.default(moved, x.shape)
     if result.stride() == x.stride():
         return result
-    order = sorted(range(x.dim()), key=x.stride().__getitem__, reverse=True)
-    permuted = aten.permute.default(result, order)
+    return order_dims(result, sorted(range(x.dim()), key=x.stride().__getitem__, reverse=True))
+
+
+def order_dims(x: Tensor, order: Sequence[int] | None) -> Tensor:
+    """Return a copy whose memory has the dims in an order; the tensor itself for None."""
+    if order is None:
+        return x
+    permuted = aten.permute.default(x, order)
     dense = aten.clone.default(permuted, memory_format=torch.contiguous_format)
     return aten.permute.default(dense, [order.index(dim) for dim in range(x.dim())])
 
@@ -59,6 +68,15 @@ def _weight_norm_backward(
     along = aten.sum.dim_IntList(gradient * v, others, True)
     norms = norms.to(v.dtype)
     return g / norms * (gradient - v * along / (norms * norms)), along / norms
+
+
+def _embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scale the rows that an embedding reads to a norm, as eager does before it reads them."""
+    unread = torch.zeros(weight.shape[0], dtype=torch.bool, device=weight.device)
+    is_read = aten.index_put.default(unread, [indices.flatten()], torch.ones_like(unread[0]))
+    norms = torch.linalg.vector_norm(weight, norm_type, 1)
+    scale = torch.where(is_read & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
+    return weight * scale.to(weight.dtype).unsqueeze(1)
 
 
 def _as_tensors(operands: Sequence[Tensor | Number], **options: object) -> list[Tensor]:
@@ -118,7 +136,10 @@ def _shifted_polynomial(name: str, x: Tensor, n: Tensor) -> Tensor:
 _OWN: Mapping[str, Callable[..., object]] = {
     **{f"{name}.Scalar": getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div")},
     "div.Scalar_mode": aten.div.Tensor_mode,
+    **dict.fromkeys(("true_divide.Tensor", "true_divide.Scalar"), aten.div.Tensor),
     "prims.where.default": _where,
+    "prims.convert_element_type.default": lambda x, dtype: aten._to_copy.default(x, dtype=dtype),
+    "embedding_renorm.default": _embedding_renorm,
     "full_like.default": _full_like,
     "_efficientzerotensor.default": lambda sizes, **options: aten.full.default(sizes, 0, **options),
     "scalar_tensor.default": _scalar_tensor,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,12 +12,13 @@ from typing import Any, cast
 import sympy
 import torch
 
-from fullgraph.compiler.lowering.codegen import CodeGenerator, IndexSyntax, KernelSource, index_text
+from fullgraph.compiler.lowering.codegen import CodeGenerator, KernelSource, size_text
 from fullgraph.compiler.lowering.fusion import Plan
 from fullgraph.compiler.lowering.ir import (
     Assertion,
     Buffer,
     Extern,
+    HostNumber,
     Update,
     View,
     as_real,
@@ -23,11 +26,6 @@ from fullgraph.compiler.lowering.ir import (
     variables_of,
 )
 from fullgraph.compiler.lowering.runtime.steps import Allocate, Free, RuntimeStep, make_steps
-
-PYTHON_INDEX = IndexSyntax(
-    "{}", "({0} // {1})", "({0} % {1})", "({0} // {1})", "({0} % {1})",
-    "max({0}, {1})", "min({0}, {1})", "{}", "({1} if {0} else {2})", ("and", "or", "not"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,8 @@ class ProgramCode:
         names: dict[str, Any] = {
             "empty_strided": torch.empty_strided,
             "torch": torch,
+            "math": math,
+            "float_bits": _float_bits,
             "restride": restride,
             "check": _check_positions,
             "check_condition": _check_condition,
@@ -119,6 +119,12 @@ def _check_positions(error: torch.Tensor) -> None:
         raise IndexError("index out of range in a kernel of the backend `loops`")
 
 
+def _float_bits(number: float) -> int:
+    """Return the bits of a float64 as an integer: Triton rounds a float argument to float32."""
+    bits: int = struct.unpack("q", struct.pack("d", number))[0]
+    return bits
+
+
 def _check_condition(condition: torch.Tensor | bool, message: str) -> None:
     """Raise if an assertion of the graph does not hold."""
     if not condition:
@@ -163,10 +169,7 @@ class _SourceWriter:
             self._write_step(step, number)
         if self._has_errors and not self._is_on_cpu:  # once: a check waits for the device
             self._lines.append("check(error)")
-        outputs = [
-            self._output(one) + (".cpu()" if number in self._graph.cpu_outputs else "")
-            for number, one in enumerate(self._graph.outputs)
-        ]
+        outputs = [self._result(*pair) for pair in enumerate(self._graph.outputs)]
         self._lines.append(f"return [{', '.join(outputs)}]")
         body = "\n".join(f"    {line}" for line in self._lines)
         moves = [f"{text}\n" for text in map(self._move, self._graph.constants) if text]
@@ -177,7 +180,7 @@ class _SourceWriter:
         for number, one in enumerate(self._graph.inputs):
             if isinstance(one, str):
                 names.append(one)
-            elif isinstance(one, sympy.Symbol):
+            elif isinstance(one, sympy.Symbol) and not isinstance(one, HostNumber):
                 names.append(str(one))
                 symbols.add(one)
             else:
@@ -259,12 +262,8 @@ class _SourceWriter:
         if not extern.results:
             self._lines.append(f"{extern.scalar} = {call}" if extern.scalar else call)
             return
-        is_single = len(extern.results) == 1 and extern.results[0] == extern.name
-        if is_single:
-            self._lines.append(f"{extern.name} = {call}")
-        else:
-            targets = [name or "_" for name in extern.results]
-            self._lines.append(f"{', '.join(targets)}, = {call}")
+        targets = ", ".join(name or "_" for name in extern.results)
+        self._lines.append(f"{targets}{',' if extern.returns_tuple else ''} = {call}")
         for name in extern.results:
             if name:
                 self._lines += filter(None, [self._move(name)])
@@ -302,18 +301,17 @@ class _SourceWriter:
         place = place or size_text(offset)
         return f"{buffer.name}.as_strided({tuple_text(view.sizes)}, {tuple_text(strides)}, {place})"
 
+    def _result(self, number: int, output: View | sympy.Basic | None) -> str:
+        text = self._output(output)
+        strides = self._graph.output_strides.get(number)
+        if strides is not None and isinstance(output, View):
+            text += f".as_strided({tuple_text(output.sizes)}, {tuple_text(strides)})"
+        return text + (".cpu()" if number in self._graph.cpu_outputs else "")
+
     def _output(self, output: View | sympy.Basic | None) -> str:
         if output is None:
             return "None"
         return self._view(output) if isinstance(output, View) else size_text(output)
-
-
-def size_text(value: sympy.Basic) -> str:
-    """Return a size, or a condition of sizes, as a Python expression of its symbols."""
-    if value in (sympy.true, sympy.false):
-        return str(bool(value))
-    names = {symbol: str(symbol) for symbol in value.free_symbols}
-    return index_text(value, names, PYTHON_INDEX)
 
 
 def tuple_text(sizes: Sequence[sympy.Expr]) -> str:

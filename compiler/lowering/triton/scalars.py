@@ -16,7 +16,7 @@ TYPES = {
 """Triton's type of each dtype."""
 TRITON_INDEX = IndexSyntax(
     "{}", "({0} // {1})", "({0} % {1})", "device.floordiv({0}, {1})", "device.remainder({0}, {1})",
-    "tl.maximum({0}, {1})", "tl.minimum({0}, {1})", "tl.full([1], 0, tl.int64) + {}",
+    "tl.maximum({0}, {1})", "tl.minimum({0}, {1})",
     "tl.where({0}, {1}, {2})", ("&", "|", "~"),
 )  # fmt: skip
 """Index arithmetic; Triton's own operators round to zero."""

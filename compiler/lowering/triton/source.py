@@ -196,8 +196,8 @@ class _KernelWriter:
         arguments = self._arguments
         blocks = self._blocks()
         names = [name for name, _ in arguments.buffers.values()]
-        names += [*arguments.sizes.values(), *(["error"] if arguments.has_error else [])]
-        sizes = ", ".join(repr(name) for name in arguments.sizes.values())
+        names += [*arguments.numbers.values(), *(["error"] if arguments.has_error else [])]
+        sizes = ", ".join(repr(name) for name in arguments.numbers.values())
         constants = "".join(f", {name}: tl.constexpr" for name in blocks)
         given = "".join(f", {name}={size}" for name, size in blocks.items())
         given += ", num_warps=8, enable_fp_fusion=False"
@@ -211,7 +211,7 @@ class _KernelWriter:
             f"    if programs:\n"
             f"        {name}[(programs,)]({', '.join(names)}{given})\n"
         )
-        return arguments.source(name, text, "{}")
+        return arguments.source(name, text, "{}", float64="float_bits({})")
 
     def _blocks(self) -> dict[str, int]:
         """Return the sizes of the tile, powers of two."""

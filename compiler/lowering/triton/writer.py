@@ -49,6 +49,12 @@ class Writer(ExpressionWriter):
     def _constant(self, constant: Constant) -> str:
         return self.define(number_text(constant.value, constant.dtype), constant.dtype, NONE)
 
+    def _number(self, text: str, dtype: torch.dtype, *, is_integer: bool) -> str:
+        value = f"tl.full([1], 0, tl.int64) + {text}"
+        if not is_integer:  # the bits of a float64
+            value = f"({value}).to(tl.float64, bitcast=True)"
+        return value if dtype == torch.int64 else f"({value}).to({compute_type(dtype)})"
+
     def _check_position(self, args: list[str], axes: Axes) -> str:
         mask = self.mask(axes | self.axes_of([self._condition])) or "True"
         text = f"device.checked_position({', '.join(args)}, error, {mask})"
