@@ -30,6 +30,7 @@ INFIX = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
 """Scalar operators that are infix in each language."""
+NumberType = Literal["int64", "float64"]
 Axes = frozenset[str]
 """Loops along which a value differs: "x" for outer iterations, "r" for inner ones."""
 NONE: Axes = frozenset()
@@ -54,7 +55,7 @@ class KernelSource:
     """Name by content: equal kernels have equal names."""
     text: str
     buffers: tuple[str, ...]
-    numbers: tuple[Literal["int64", "float64"], ...]
+    numbers: tuple[NumberType, ...]
     """Dtypes of the sizes, and of other numbers that Python computes, after the buffers."""
     has_error: bool
     """Whether the last argument is a flag that is set if a position is out of range."""
@@ -101,7 +102,9 @@ class Arguments:
             arguments.append(("{}" if number.is_integer else float64).format(size_text(number)))
         arguments += others
         arguments += [tensor.format("error")] if self.has_error else []
-        dtypes = tuple("int64" if one.is_integer else "float64" for one in self.numbers)
+        dtypes: tuple[NumberType, ...] = tuple(
+            "int64" if one.is_integer else "float64" for one in self.numbers
+        )
         buffers = tuple(self.buffers)
         return KernelSource(name, text, buffers, dtypes, self.has_error, tuple(arguments))
 

@@ -68,6 +68,7 @@ from fullgraph.compiler.private.context_regions import (
     is_mode_switch,
 )
 from fullgraph.compiler.private.decompositions import (
+    dim_order,
     expected_dim_orders,
     prim_aliasing,
     prim_as_aten,
@@ -75,6 +76,7 @@ from fullgraph.compiler.private.decompositions import (
     retrace,
     torch_decompositions,
     torch_prims,
+    without_fake_tensors,
 )
 from fullgraph.compiler.private.dynamo_caches import DynamoCaches
 from fullgraph.compiler.private.dynamo_hooks import listen
@@ -250,6 +252,7 @@ __all__ = [
     "custom_op_name",
     "describe_node",
     "deserialize",
+    "dim_order",
     "disable_subsystems",
     "disable_torch_function",
     "draw_eager_random_numbers",
@@ -369,5 +372,6 @@ __all__ = [
     "unwrap_compiled_graph",
     "use_compile_threads",
     "view_with_bits_of",
+    "without_fake_tensors",
     "zero_tensor_like",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +12,12 @@ import torch._decomp
 import torch._prims
 import torch._refs
 from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
 
+from fullgraph.compiler.private.backend_call import hint_of_symbol
 from fullgraph.compiler.private.fake_operators import example_of
 
 Decomposition = Callable[..., Any]
@@ -66,6 +68,13 @@ def prim_result_dtype(prim: Any) -> str | None:
     keywords = getattr(prim.prim_meta_impl, "keywords", {})
     rule = keywords.get("type_promotion")
     return None if rule is None else str(rule.name).lower()
+
+
+@contextlib.contextmanager
+def without_fake_tensors() -> Iterator[None]:
+    """Compute with real tensors inside a `with` block, although a trace runs."""
+    with unset_fake_temporarily(), disable_proxy_modes_tracing():
+        yield
 
 
 def retrace(
@@ -122,13 +131,30 @@ def expected_dim_orders(
 
 
 def _order_unless_equal(tensor: torch.Tensor, expected: torch.Tensor) -> list[int] | None:
-    strides = expected.stride()
-    if len(strides) != tensor.dim():
+    sizes, own, strides = (
+        [_hint(one) for one in numbers]
+        for numbers in (tensor.shape, tensor.stride(), expected.stride())
+    )
+    if len(strides) != len(own) or 0 in strides:
         return None
-    triples = zip(tensor.shape, tensor.stride(), strides, strict=True)
-    if 0 in strides or all(own == other or size == 1 for size, own, other in triples):
+    if all(one == other or size == 1 for size, one, other in zip(sizes, own, strides, strict=True)):
+        return None
+    return dim_order(expected)
+
+
+def dim_order(tensor: torch.Tensor) -> list[int] | None:
+    """Return the dims of a tensor from the largest stride to the smallest.
+
+    Symbolic strides are compared by their hints, which adds no guard; None where one has no hint.
+    """
+    strides = [_hint(one) for one in tensor.stride()]
+    if None in strides:
         return None
     return sorted(range(tensor.dim()), key=strides.__getitem__, reverse=True)
+
+
+def _hint(number: object) -> Any:
+    return hint_of_symbol(number) if isinstance(number, torch.SymInt) else number
 
 
 def _to_fake(value: object, mode: FakeTensorMode) -> object:

@@ -34,6 +34,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     LoopGraph,
     Sizes,
     Step,
+    Subgraph,
     Update,
     View,
     strides_of,
@@ -41,7 +42,7 @@ from fullgraph.compiler.lowering.ir.loops import (
 )
 from fullgraph.compiler.lowering.ir.operators import DTYPES, FLOAT_UNARY, HEAVY, SPECIAL
 from fullgraph.compiler.lowering.ir.sizes import HostNumber
-from fullgraph.compiler.lowering.ir.trace import trace_loops
+from fullgraph.compiler.lowering.ir.trace import operator_name, trace_loops
 
 __all__ = [
     "DTYPES",
@@ -63,6 +64,7 @@ __all__ = [
     "Ranges",
     "Sizes",
     "Step",
+    "Subgraph",
     "Update",
     "View",
     "as_real",
@@ -71,6 +73,7 @@ __all__ = [
     "loads_in",
     "loop_variable",
     "loop_variables",
+    "operator_name",
     "product",
     "ranges_of",
     "simplify",

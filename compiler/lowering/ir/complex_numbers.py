@@ -18,6 +18,7 @@ from fullgraph.compiler.lowering.ir.expressions import Expression
 from fullgraph.compiler.lowering.ir.index import loop_variable, variables_of
 from fullgraph.compiler.lowering.ir.loops import Sizes, View
 from fullgraph.compiler.lowering.ir.operators import apply, cast, compare, constant
+from fullgraph.compiler.lowering.ir.views import strided_index
 from fullgraph.compiler.lowering.prims import words
 
 PART = sympy.Symbol("part", integer=True, nonnegative=True)
@@ -124,6 +125,12 @@ def _lower_conjugate(call: Call) -> View:
     return _write(call, (real, imaginary and apply("neg", imaginary)))
 
 
+def _lower_as_strided(call: Call) -> View:
+    view = call.view("self")
+    index = strided_index(call, call.builder.buffers[view.buffer], call.sizes, PART)
+    return View(view.buffer, call.sizes, view.dtype, index)
+
+
 def _lower_complex(call: Call) -> View:
     (real, _), (imaginary, _) = _elements(call, "real", "imag")
     return _write(call, (real, imaginary))
@@ -166,6 +173,7 @@ COMPLEX: Mapping[str, Callable[[Call], View]] = {
     "_to_copy": _lower_copy,
     "full": lambda call: _write(call, *_elements(call, "fill_value")),
     **dict.fromkeys(("_conj", "conj_physical"), _lower_conjugate),
+    "as_strided": _lower_as_strided,
     "complex": _lower_complex,
     "mul": _lower_mul,
     "div": _lower_div,
@@ -186,4 +194,4 @@ def complex_lowering(
         return COMPLEX[name]
     if name in LINEAR:
         return lambda call: lower_linear(call, real[name])
-    return real[name] if name in views and name != "as_strided" else None
+    return real[name] if name in views else None

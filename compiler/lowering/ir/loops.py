@@ -230,6 +230,14 @@ class LoopGraph:
         return "\n".join([*lines, f"return {', '.join(outputs)}"])
 
 
+@dataclass(frozen=True)
+class Subgraph:
+    """A branch or a loop's body, an argument of an operator that calls it."""
+
+    loops: LoopGraph
+    returns_tuple: bool
+
+
 def views_in(value: object) -> list[View]:
     """Return the views among arguments."""
     return [one for one in tree_leaves(value) if isinstance(one, View)]

@@ -267,7 +267,7 @@ POINTWISE: Mapping[str, Callable[[Call], View | tuple[View, ...]]] = {
     "add": _add("add"),
     "sub": _add("sub"),
     "mul": _lower_mul,
-    "div": _lower_div,
+    **dict.fromkeys(("div", "true_divide"), _lower_div),  # AOTAutograd divides sizes by the latter
     "pow": _lower_pow,
     "where": _lower_where,
     "relu": _lower_relu,

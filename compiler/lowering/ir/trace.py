@@ -12,7 +12,7 @@ import sympy
 import torch
 
 from fullgraph.compiler.errors import UnsupportedOperator
-from fullgraph.compiler.lowering.ir.builder import Call, GraphBuilder, sizes_of
+from fullgraph.compiler.lowering.ir.builder import Call, GraphBuilder, dense_order, sizes_of
 from fullgraph.compiler.lowering.ir.complex_numbers import as_complex, as_real, complex_lowering
 from fullgraph.compiler.lowering.ir.index import variables_of
 from fullgraph.compiler.lowering.ir.indexing import INDEXING
@@ -22,6 +22,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     LoopGraph,
     Output,
     Sizes,
+    Subgraph,
     Update,
     View,
     strides_of,
@@ -32,8 +33,13 @@ from fullgraph.compiler.lowering.ir.pointwise import POINTWISE
 from fullgraph.compiler.lowering.ir.reductions import REDUCTIONS
 from fullgraph.compiler.lowering.ir.sizes import index_of, number_of
 from fullgraph.compiler.lowering.ir.views import VIEWS
-from fullgraph.compiler.lowering.prims import canonical_kind, extern_operators, extern_reason
-from fullgraph.compiler.private import tensors_in
+from fullgraph.compiler.lowering.prims import (
+    CONTROL_FLOW,
+    canonical_kind,
+    extern_operators,
+    extern_reason,
+)
+from fullgraph.compiler.private import tensors_in, without_fake_tensors
 
 GENERATED = {**VIEWS, **POINTWISE, **REDUCTIONS, **INDEXING}
 """How each operator that is generated is lowered, by its name without namespace and overload."""
@@ -86,11 +92,10 @@ class _Tracer:
             elif node.op == "call_function":
                 self._values[node] = self._call(node)
             elif node.op == "output":
-                self._outputs = tuple(map(self._output, node.args[0], itertools.count()))
+                values = _output_values(node)
+                self._outputs = tuple(map(self._output, values, itertools.count()))
                 self._cpu_outputs = {
-                    number
-                    for number, value in enumerate(node.args[0])
-                    if self._is_off_device(value)
+                    number for number, value in enumerate(values) if self._is_off_device(value)
                 }
         builder = self._builder
         return LoopGraph(
@@ -131,12 +136,16 @@ class _Tracer:
         value: object = self._module
         for part in str(node.target).split("."):
             value = getattr(value, part)
+        if isinstance(value, torch.fx.GraphModule):
+            self._values[node] = value
+            return
         if not isinstance(value, torch.Tensor):
             raise _refuse(node, f"the attribute {node.target}", "is not a tensor")
         self._check_tensor(node, value)
         view = self._add_buffer(node.name, value)
         is_complex = value.dtype.is_complex
-        self._constants[view.buffer] = torch.view_as_real(value) if is_complex else value
+        with without_fake_tensors():
+            self._constants[view.buffer] = torch.view_as_real(value) if is_complex else value
         self._values[node] = view
 
     def _add_buffer(self, name: str, tensor: torch.Tensor) -> View:
@@ -158,11 +167,11 @@ class _Tracer:
         if tensor.device != self._device and not can_move:
             problem = f"is on {tensor.device}, and other tensors are on {self._device}"
             raise _refuse(node, _shown(node), problem)
-        if (
-            tensor.dtype not in (*DTYPES, torch.complex64, torch.complex128)
-            or tensor.layout != torch.strided
-        ):
-            raise _refuse(node, _shown(node), f"has dtype {tensor.dtype}, layout {tensor.layout}")
+        if tensor.dtype not in (*DTYPES, torch.complex64, torch.complex128):
+            problem = f"has the dtype {tensor.dtype}, with which no kernel computes"
+            raise _refuse(node, _shown(node), problem)
+        if tensor.layout != torch.strided:
+            raise _refuse(node, _shown(node), f"has the layout {tensor.layout}")
 
     def _is_off_device(self, value: object) -> bool:
         """Return whether a node's result is a tensor on the CPU, in a graph on another device."""
@@ -173,9 +182,9 @@ class _Tracer:
         """Return an argument with nodes replaced by what they became."""
         if isinstance(argument, torch.fx.Node):
             return self._values[argument]
-        if isinstance(argument, list | tuple):
-            return [self._value(item) for item in argument]
-        return argument
+        if isinstance(argument, tuple):
+            return tuple(self._value(item) for item in argument)
+        return [self._value(item) for item in argument] if isinstance(argument, list) else argument
 
     def _call(self, node: torch.fx.Node) -> object:
         result = node.meta.get("val")
@@ -190,12 +199,12 @@ class _Tracer:
             return None
         if node.target is _WITH_EFFECTS:
             return self._with_effects(node)
-        is_extern = extern_reason(node) is not None
+        is_extern = extern_reason(node) is not None or self._has_gaps(node)
         is_known = isinstance(node.target, torch._ops.OpOverload) and (
             node.target.namespace in ("aten", "prims")
         )
         if not is_known and not is_extern:
-            raise _refuse(node, _shown(node), "is no ATen operator")
+            raise _refuse(node, _shown(node), "is no ATen operator, and not in the closed list")
         tensors = tensors_in(result)
         for tensor in tensors:
             self._check_tensor(node, tensor)
@@ -220,6 +229,14 @@ class _Tracer:
             return lower(call)
         except NotImplementedError as error:
             raise _refuse(node, _shown(node), f"is not lowered: {error}") from None
+
+    def _has_gaps(self, node: torch.fx.Node) -> bool:
+        """Return whether `as_strided` reads an input whose memory no index describes."""
+        view = self._value(node.args[0]) if operator_name(node.target) == "as_strided" else None
+        if not isinstance(view, View) or view.buffer not in self._inputs:
+            return False
+        buffer = self._builder.buffers[view.buffer]
+        return dense_order(buffer.sizes, buffer.strides) is None
 
     def _number(self, node: torch.fx.Node, result: object) -> sympy.Basic:
         """Return a number of a graph; `item` takes it from a tensor."""
@@ -257,7 +274,10 @@ class _Tracer:
         results: tuple[str | None, ...],
         scalar: sympy.Symbol | None = None,
     ) -> None:
-        operands = tuple(self._operand(self._value(one)) for one in args)
+        values = [self._value(one) for one in args]
+        if operator_name(target) in CONTROL_FLOW:
+            values = [_subgraph_of(one) for one in values]
+        operands = tuple(map(self._operand, values))
         kwargs = tuple((key, self._operand(self._value(one))) for key, one in node.kwargs.items())
         is_tuple = not isinstance(node.meta.get("val"), torch.Tensor)
         extern = Extern(node.name, target, operands, kwargs, results, is_tuple, scalar)
@@ -284,6 +304,8 @@ class _Tracer:
         is_single = isinstance(result, torch.Tensor)
         views: list[View | None] = []
         for tensor in [result] if is_single else result:
+            if isinstance(tensor, _NUMBERS):
+                raise _refuse(node, _shown(node), "returns a number beside tensors")
             if not isinstance(tensor, torch.Tensor):
                 views.append(None)
                 continue
@@ -296,6 +318,8 @@ class _Tracer:
 
     def _operand(self, value: object) -> object:
         """Return an argument of an extern call; a view that strides cannot express is copied."""
+        if isinstance(value, tuple):
+            return tuple(self._operand(one) for one in value)
         if isinstance(value, list):
             return [self._operand(one) for one in value]
         return self._with_strides(value) if isinstance(value, View) else value
@@ -345,6 +369,20 @@ class _Tracer:
             return view
         copy = self._builder.add_copy(f"{view.buffer}_strided", real, strides)
         return as_complex(copy) if view.dtype.is_complex else copy
+
+
+def _output_values(node: torch.fx.Node) -> tuple[object, ...]:
+    """Return what a graph returns; a subgraph may return one value that is not in a tuple."""
+    (value,) = node.args
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _subgraph_of(value: object) -> object:
+    """Return the loops of a graph that is an argument; any other argument as it is."""
+    if not isinstance(value, torch.fx.GraphModule):
+        return value
+    (result,) = value.graph.output_node().args
+    return Subgraph(trace_loops(value), isinstance(result, list | tuple))
 
 
 def _device_of(module: torch.fx.GraphModule) -> torch.device:

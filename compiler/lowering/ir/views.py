@@ -100,17 +100,23 @@ def _lower_diagonal(call: Call) -> View:
     return reindex(view, call.sizes, diagonal_index(call, call.sizes, len(view.sizes)))
 
 
-def strided_index(call: Call, buffer: Buffer, sizes: Sizes) -> Sizes:
+def strided_index(
+    call: Call, buffer: Buffer, sizes: Sizes, part: sympy.Symbol | None = None
+) -> Sizes:
     """Return the index into a buffer of the element at (i0, i1, …) by a call's strides and offset.
 
-    Raises `NotImplementedError` if the buffer's memory has gaps.
+    `part` is the part of a complex element, 0 or 1. Raises `NotImplementedError` if the buffer's
+    memory has gaps.
     """
     order = dense_order(buffer.sizes, buffer.strides)
     if order is None:
         raise NotImplementedError("the memory of the tensor has gaps")
     parts = zip(variables_of(sizes), map(sympy.sympify, call["stride"]), strict=True)
     offset = sum((v * stride for v, stride in parts), sympy.sympify(call["storage_offset"] or 0))
-    found = unflatten_index(offset, tuple(buffer.sizes[dim] for dim in order), ranges_of(sizes))
+    ranges = ranges_of(sizes)
+    if part is not None:
+        offset, ranges[part] = 2 * offset + part, sympy.Integer(2)
+    found = unflatten_index(offset, tuple(buffer.sizes[dim] for dim in order), ranges)
     index = [sympy.Integer(0)] * len(buffer.sizes)
     for dim, part in zip(order, found, strict=True):
         index[dim] = part

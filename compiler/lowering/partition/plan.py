@@ -21,6 +21,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.lowering.cost import kind_of
+from fullgraph.compiler.lowering.ir import HEAVY, operator_name
 from fullgraph.compiler.lowering.prims import ExternReason, canonical_kind, extern_reason
 from fullgraph.compiler.private import (
     example_of,
@@ -57,6 +58,7 @@ _REPEATED: dict[Policy, frozenset[Repeat]] = {
     "recompute_all": frozenset({"free", "cheap", "costly"}),
 }
 _NEVER: tuple[ExternReason, ...] = ("random numbers", "data-dependent size", "custom operator")
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
@@ -211,10 +213,35 @@ def _may_repeat(joint: JointGraph, policy: Policy) -> set[Node]:
     would be written to memory a second time.
     """
     found = {node for node, repeat in joint.forward.items() if repeat in _REPEATED[policy]}
+    found -= _compared(joint)
     if policy == "min_cut":
         found -= {n for n in found if joint.forward[n] == "cheap" and _is_stored(joint, n)}
     marked = {node for node in joint.forward if node.meta.get("recompute") in _RECOMPUTE}
     return found | {node for node in marked if joint.forward[node] != "never"}
+
+
+def _compared(joint: JointGraph) -> set[Node]:
+    """Return the nodes whose recomputation a comparison of the backward may tell from the first.
+
+    `x.log1p().amin()` has a gradient where `x.log1p() == saved minimum`, and a loop that runs in
+    vectors rounds a transcendental function otherwise than one that does not. Such an operand is
+    saved, and so is the result of such a comparison in the forward.
+    """
+    rounded: set[Node] = set()
+    found: set[Node] = set()
+    for node, repeat in joint.forward.items():
+        is_repeated = repeat in ("free", "cheap") and not rounded.isdisjoint(node.all_input_nodes)
+        if is_repeated and operator_name(node.target) in _COMPARISONS:
+            found.add(node)
+        elif is_repeated or operator_name(node.target) in HEAVY:
+            rounded.add(node)
+    for node in rounded:
+        users = {operator_name(user.target) for user in joint.backward_users(node)}
+        if not users.isdisjoint(_COMPARISONS):
+            while is_view_op(node.target):  # what it is a view of is saved
+                node = node.all_input_nodes[0]
+            found.add(node)
+    return found
 
 
 def _is_stored(joint: JointGraph, node: Node) -> bool:

@@ -7,7 +7,12 @@ from fullgraph.compiler.lowering.prims.canonical import (
     canonical_operators,
     words,
 )
-from fullgraph.compiler.lowering.prims.extern import ExternReason, extern_operators, extern_reason
+from fullgraph.compiler.lowering.prims.extern import (
+    CONTROL_FLOW,
+    ExternReason,
+    extern_operators,
+    extern_reason,
+)
 from fullgraph.compiler.lowering.prims.lower import (
     decompositions,
     lower_to_canonical,
@@ -18,6 +23,7 @@ from fullgraph.compiler.lowering.prims.report import TierReport, report
 
 __all__ = [
     "BESSEL_FUNCTIONS",
+    "CONTROL_FLOW",
     "POLYNOMIALS",
     "ExternReason",
     "TierReport",

@@ -22,7 +22,8 @@ def complex_decompositions() -> Mapping[str, Callable[..., object]]:
         **{f"eq.{name}": _equal for name in ("Tensor", "Scalar")},
         **{f"ne.{name}": lambda x, y: ~_equal(x, y) for name in ("Tensor", "Scalar")},
     }
-    return unary | {name: _of_complex(function) for name, function in binary.items()}
+    decompositions = unary | {name: _of_complex(one) for name, one in binary.items()}
+    return decompositions | {"sgn.default": _sgn}
 
 
 def _of_complex(function: Callable[..., object]) -> Callable[..., object]:
@@ -141,11 +142,12 @@ def _is_zero(exponent: Operand, x: Tensor) -> Tensor:
 
 def _equal(x: Operand, y: Operand) -> Tensor:
     (a, b), (c, d) = _parts(x), _parts(y)
-    result: Tensor = (a == c) & (b == d)
-    return result
+    return torch.as_tensor(a == c) & (b == d)
 
 
-def _sign(x: Tensor) -> Tensor:
+def _sgn(x: Tensor) -> Tensor:
+    if not x.is_complex():
+        return x.sign()
     size = x.abs()
     return torch.where(size == 0, 0, x / torch.where(size == 0, 1, size))
 
@@ -165,5 +167,4 @@ _UNARY: Mapping[str, Callable[[Tensor], Tensor]] = {
     "cosh": _cosh,
     "tanh": _tanh,
     "sigmoid": lambda x: _reciprocal(1 + _exp(-x)),
-    "sgn": _sign,
 }

@@ -42,6 +42,11 @@ ExternReason = Literal[
   the arguments that it changes
 """
 
+CONTROL_FLOW = ("cond", "while_loop", "while_loop_stack_output", "invoke_subgraph")
+"""Higher-order operators that only call their subgraphs, which are compiled as well.
+
+Others map theirs over a dim, and get them as graphs that run in eager.
+"""
 _NAMESPACES = frozenset({"c10d", "debugprims", "inductor", "mkldnn", "prim", "prims", "rngprims"})
 """Namespaces of torch, beside "aten" and those that begin with an underscore."""
 _EXTERN: Mapping[ExternReason, str] = {
@@ -120,6 +125,13 @@ _EXTERN: Mapping[ExternReason, str] = {
 }
 
 
+_HIGHER_ORDER: Mapping[str, ExternReason] = {
+    **dict.fromkeys(CONTROL_FLOW, "control flow"),
+    **dict.fromkeys(("map_impl", "scan", "associative_scan"), "control flow"),
+    **dict.fromkeys(("flex_attention", "flex_attention_backward"), "attention"),
+}
+
+
 @functools.cache
 def extern_operators() -> Mapping[str, ExternReason]:
     """Return the reason for each extern ATen operator, by name: "mm.default".
@@ -137,6 +149,8 @@ def extern_reason(node: torch.fx.Node) -> ExternReason | None:
     """
     if functionalized_operator(node) is not None:
         return "custom operator"
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return _HIGHER_ORDER.get(node.target.name())
     if not isinstance(node.target, torch._ops.OpOverload):
         return None
     if node.target.namespace != "aten":

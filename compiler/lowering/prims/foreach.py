@@ -12,7 +12,7 @@ aten = torch.ops.aten
 Number = int | float | bool
 
 
-def foreach_decompositions() -> dict[str, Callable[..., list[Tensor]]]:
+def foreach_decompositions() -> Mapping[str, Callable[..., list[Tensor]]]:
     """Return the decomposition of each operator of lists that returns new tensors."""
     return {
         f"{name}.{overload}": functools.partial(_foreach, _operator_of(name))

@@ -12,6 +12,7 @@ from fullgraph.compiler.lowering.prims.canonical import POLYNOMIALS
 from fullgraph.compiler.lowering.prims.complex_functions import complex_decompositions
 from fullgraph.compiler.lowering.prims.foreach import foreach_decompositions
 from fullgraph.compiler.lowering.prims.resizing import resizing_decompositions
+from fullgraph.compiler.private import dim_order
 
 Number = int | float | bool
 aten = torch.ops.aten
@@ -29,8 +30,13 @@ def own_decompositions() -> Mapping[str, Callable[..., object]]:
         table |= {
             f"special_{name}.{which}_scalar": functools.partial(_polynomial, name) for which in "xn"
         }
-    others = foreach_decompositions() | complex_decompositions()
-    return {**table, **_OWN, **resizing_decompositions(), **others}
+    return {
+        **table,
+        **_OWN,
+        **resizing_decompositions(),
+        **foreach_decompositions(),
+        **complex_decompositions(),
+    }
 
 
 def _full_like(x: Tensor, value: Number, **options: object) -> Tensor:
@@ -47,9 +53,8 @@ def _copy(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """Decompose `x.copy_(source)`, whose result has the strides of `x`."""
     moved = aten._to_copy.default(source, dtype=x.dtype, device=x.device)
     result = aten.expand.default(moved, x.shape)
-    if result.stride() == x.stride():
-        return result
-    return order_dims(result, sorted(range(x.dim()), key=x.stride().__getitem__, reverse=True))
+    order = dim_order(x)
+    return result if order == dim_order(result) else order_dims(result, order)
 
 
 def order_dims(x: Tensor, order: Sequence[int] | None) -> Tensor:
@@ -136,7 +141,6 @@ def _shifted_polynomial(name: str, x: Tensor, n: Tensor) -> Tensor:
 _OWN: Mapping[str, Callable[..., object]] = {
     **{f"{name}.Scalar": getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div")},
     "div.Scalar_mode": aten.div.Tensor_mode,
-    **dict.fromkeys(("true_divide.Tensor", "true_divide.Scalar"), aten.div.Tensor),
     "prims.where.default": _where,
     "prims.convert_element_type.default": lambda x, dtype: aten._to_copy.default(x, dtype=dtype),
     "embedding_renorm.default": _embedding_renorm,

@@ -13,12 +13,13 @@ import sympy
 import torch
 
 from fullgraph.compiler.lowering.codegen import CodeGenerator, KernelSource, size_text
-from fullgraph.compiler.lowering.fusion import Plan
+from fullgraph.compiler.lowering.fusion import Plan, fuse
 from fullgraph.compiler.lowering.ir import (
     Assertion,
     Buffer,
     Extern,
     HostNumber,
+    Subgraph,
     Update,
     View,
     as_real,
@@ -26,6 +27,7 @@ from fullgraph.compiler.lowering.ir import (
     variables_of,
 )
 from fullgraph.compiler.lowering.runtime.steps import Allocate, Free, RuntimeStep, make_steps
+from fullgraph.compiler.private import tree_leaves
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class ProgramCode:
     """Full name of each extern operator, by its name in the source."""
     constants: Mapping[str, object]
     """Arguments and tensors that are not written as text, by their names in the source."""
+    subgraphs: Mapping[str, SubgraphCode]
+    """Branches and loop bodies, by their names in the source."""
 
     def load(self) -> Callable[[list[object]], list[object]]:
         """Return the function: it takes a list of inputs, which it empties, and returns outputs.
@@ -58,10 +62,29 @@ class ProgramCode:
             **self.generator.load(self.kernels),
             **{name: _operator(full) for name, full in self.externs.items()},
             **self.constants,
+            **{name: one.load() for name, one in self.subgraphs.items()},
         }
         exec(compile(self.source, "<loops program>", "exec"), names)
         function: Callable[[list[object]], list[object]] = names["run"]
         return function
+
+
+@dataclass(frozen=True)
+class SubgraphCode:
+    """Code of a branch or a loop's body."""
+
+    code: ProgramCode
+    returns_tuple: bool
+
+    def load(self) -> Callable[..., object]:
+        """Return the function, which takes the inputs one by one."""
+        run = self.code.load()
+
+        def call(*inputs: object) -> object:
+            results = run([*inputs])
+            return tuple(results) if self.returns_tuple else results[0]
+
+        return call
 
 
 @dataclass(frozen=True)
@@ -91,13 +114,14 @@ class Program:
 def make_program(plan: Plan, generator: CodeGenerator) -> Program:
     """Return the program that runs a plan, with kernels in a generator's language."""
     steps = make_steps(plan, generator)
-    writer = _SourceWriter(plan, steps)
+    writer = _SourceWriter(plan, steps, generator)
     code = ProgramCode(
         source=writer.write(),
         kernels=writer.kernels,
         generator=generator,
         externs=writer.externs,
         constants={**writer.constants, **plan.graph.constants},
+        subgraphs=writer.subgraphs,
     )
     return Program(plan, steps, code)
 
@@ -146,8 +170,9 @@ def _operator(name: str) -> Callable[..., object]:
 class _SourceWriter:
     """State of writing the Python source."""
 
-    def __init__(self, plan: Plan, steps: Sequence[RuntimeStep]) -> None:
+    def __init__(self, plan: Plan, steps: Sequence[RuntimeStep], generator: CodeGenerator) -> None:
         self._graph = plan.graph
+        self._generator = generator
         self._steps = steps
         self.kernels = tuple(step for step in steps if isinstance(step, KernelSource))
         self._has_errors = any(kernel.has_error for kernel in self.kernels)
@@ -155,6 +180,7 @@ class _SourceWriter:
         self._device = "" if self._is_on_cpu else f", device={str(plan.graph.device)!r}"
         self.externs: dict[str, str] = {}
         self.constants: dict[str, object] = {}
+        self.subgraphs: dict[str, SubgraphCode] = {}
         self._lines: list[str] = []
         self._symbols: set[sympy.Symbol] = set()
 
@@ -277,10 +303,15 @@ class _SourceWriter:
             return self._view(value)
         if isinstance(value, sympy.Expr):
             return size_text(value)
-        if isinstance(value, list) and any(isinstance(one, View | sympy.Expr) for one in value):
+        written = View | sympy.Expr | Subgraph
+        is_written = any(isinstance(one, written) for one in tree_leaves(value))
+        if isinstance(value, list | tuple) and is_written:
             parts = [self._argument(one, f"{constant}_{i}") for i, one in enumerate(value)]
-            return f"[{', '.join(parts)}]"
-        if isinstance(value, torch._ops.OperatorBase):
+            return f"({', '.join(parts)},)" if isinstance(value, tuple) else f"[{', '.join(parts)}]"
+        if isinstance(value, Subgraph):
+            program = make_program(fuse(value.loops), self._generator)
+            self.subgraphs[constant] = SubgraphCode(program.code, value.returns_tuple)
+        elif isinstance(value, torch._ops.OperatorBase):
             self.externs[constant] = _path(value)
         else:
             self.constants[constant] = value
