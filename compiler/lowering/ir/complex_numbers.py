@@ -61,24 +61,27 @@ def lower_linear(call: Call, lower: Callable[[Call], Any]) -> View:
     example = torch.empty_like(result, dtype=result.dtype.to_real())
     made = []
     for part in (0, 1):
-        arguments = {name: _select(value, part, name) for name, value in call.arguments.items()}
+        arguments = {name: _select(call, one, part, name) for name, one in call.arguments.items()}
         made.append(lower(replace(call, arguments=arguments, result=example)))
     index = variables_of(call.sizes)
     return _write(call, (made[0].load(index), made[1].load(index)))
 
 
-def _select(value: object, part: int, name: str) -> object:
+def _select(call: Call, value: object, part: int, name: str) -> object:
     """Return a part of an argument; a real operand has the imaginary part 0."""
     if name in ("alpha", "dim", "indices", "index", "condition"):
         return value
     if isinstance(value, list):
-        return [_select(one, part, name) for one in value]
-    if isinstance(value, View) and value.dtype.is_complex:
-        return part_of(value, part)
+        return [_select(call, one, part, name) for one in value]
+    if isinstance(value, View):
+        if value.dtype.is_complex:
+            return part_of(value, part)
+        zero = constant(0, value.dtype)
+        return call.builder.add_loop(f"{call.name}_zero", value.sizes, zero) if part else value
     if isinstance(value, complex):
         return value.imag if part else value.real
-    is_real = name in ("self", "other", "value", "values", "src") and value is not None
-    return 0 if part and is_real else value
+    is_operand = name in ("self", "other", "value") and isinstance(value, int | float)
+    return 0 if part and is_operand else value
 
 
 def _write(call: Call, parts: Parts) -> View:
