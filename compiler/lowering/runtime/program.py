@@ -206,7 +206,7 @@ class _SourceWriter:
         for number, one in enumerate(self._graph.inputs):
             if isinstance(one, str):
                 names.append(one)
-            elif isinstance(one, sympy.Symbol) and not isinstance(one, HostNumber):
+            elif _is_free(one):
                 names.append(str(one))
                 symbols.add(one)
             else:
@@ -238,7 +238,7 @@ class _SourceWriter:
     def _bind_sizes(self, buffer: Buffer) -> None:
         """Write the value of each symbol that is first known from a tensor's size."""
         for dim, size in enumerate(buffer.sizes):
-            if isinstance(size, sympy.Symbol) and size not in self._symbols:
+            if _is_free(size) and size not in self._symbols:
                 self._symbols.add(size)
                 self._lines.append(f"{size} = {buffer.name}.size({dim})")
 
@@ -343,6 +343,11 @@ class _SourceWriter:
         if output is None:
             return "None"
         return self._view(output) if isinstance(output, View) else size_text(output)
+
+
+def _is_free(number: sympy.Basic) -> bool:
+    """Return whether a number is a symbol that the program finds in an input or a result."""
+    return isinstance(number, sympy.Symbol) and not isinstance(number, HostNumber)
 
 
 def tuple_text(sizes: Sequence[sympy.Expr]) -> str:

@@ -183,8 +183,88 @@ def test_complex_numbers() -> None:
 
     z, w = (torch.randn(4, 5, dtype=torch.complex64) for _ in range(2))
     check(function, z, w.conj(), torch.randn(4, 5))
-    with pytest.raises(Exception, match=r"exp.default has no lowering"):
-        check(torch.exp, z)
+
+
+def test_functions_of_complex_numbers() -> None:
+    def function(z: torch.Tensor, w: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
+        y = z.clone()
+        y[0] = 0
+        return [
+            z.exp(), z.log(), z.sqrt(), z.rsqrt(), z.reciprocal(), z / w, x / z, z / (2 + 1j),
+            z.sin(), z.cos(), z.tanh(), z.sinh(), z.cosh(), z.sigmoid(), y.sgn(), z**2, z**1.5,
+            z**w, z == z.conj(), z != w, z + x, x - z, z * x, torch.cat([z, x.to(z)]), y,
+            torch.cat([x, z]), torch.where(x > 0, z, x), z.mean(1), z.log10(), z.log1p(),
+        ]  # fmt: skip
+
+    z, w = (torch.randn(4, 5, dtype=torch.complex64) for _ in range(2))
+    check(function, z, w, torch.randn(4, 5))
+
+
+def test_lists_of_tensors() -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+        pair = [a, b]
+        scaled = torch._foreach_mul(pair, [2.0, 3.0])
+        moved = torch._foreach_addcdiv(pair, scaled, [one.exp() for one in pair], 0.5)
+        return [
+            *torch._foreach_add(pair, 1), *torch._foreach_sub(pair, scaled, alpha=2), *moved,
+            *torch._foreach_lerp(pair, scaled, 0.3), *torch._foreach_norm(pair),
+            *torch._foreach_maximum(pair, 0.1), *torch._foreach_addcmul(pair, pair, scaled),
+            *torch._foreach_sqrt(scaled),
+        ]  # fmt: skip
+
+    check(function, torch.rand(3, 4), torch.rand(5))
+
+
+def test_resampling_and_renormalized_embeddings() -> None:
+    def function(x: torch.Tensor, grid: torch.Tensor, image: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            F.grid_sample(x, grid, align_corners=False) * 2,
+            F.interpolate(image, (4, 4), mode="bilinear", antialias=True) + 1,
+            F.interpolate(image, 5, mode="bicubic", antialias=True) + 1,
+        ]
+
+    grid = torch.rand(1, 3, 3, 3, 3) * 2 - 1
+    check(function, torch.randn(1, 2, 4, 5, 6), grid, torch.randn(1, 3, 9, 9))
+    weight, rows = torch.randn(6, 3), torch.tensor([1, 4, 4])
+    results = []
+    for name in ("eager", "loops"):
+        embedding = torch.nn.Embedding(6, 3, max_norm=0.5, _weight=weight.clone())
+        torch.compiler.reset()
+        results.append((torch.compile(embedding, backend=name)(rows), embedding.weight.detach()))
+    torch.testing.assert_close(*results)
+
+
+def test_updates_at_equal_positions_and_long_chains() -> None:
+    def put(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        at = (torch.tensor([0]),)
+        return x.index_put(at, v).index_put(at, v, accumulate=True)
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for number in range(300):
+            x = (x + number).sin() if number % 3 else x + x.mean(-1, keepdim=True)
+        return x
+
+    check(put, torch.randn(3, 2), torch.randn(1, 2))
+    check(chain, torch.randn(2, 16))
+
+
+@in_cpp
+def test_least_common_multiple_of_small_integers() -> None:
+    numbers = torch.tensor([4, -6, 0], dtype=torch.int8)
+    check(torch.lcm, numbers, numbers.flip(0) + 3)
+
+
+@in_cpp
+@pytest.mark.parametrize(
+    "function", [lambda x: x.sum(0), lambda x: x.sum(), lambda x: F.layer_norm(x.t(), (16000,))]
+)
+def test_sums_are_as_accurate_as_in_eager(function: Callable[..., torch.Tensor]) -> None:
+    torch.compiler.reset()
+    x = torch.rand(16000, 8) + 1
+    exact, scale = function(x.double()), function(x.double()).abs().max()
+    compiled = torch.compile(function, backend="loops")
+    errors = [(one(x) - exact).abs().max() / scale for one in (function, compiled)]
+    assert errors[1] <= 3 * errors[0] + 1e-7
 
 
 def test_slice_assignment() -> None:

@@ -30,11 +30,11 @@ FOLDER = Path(__file__).parent
 
 
 def test_every_kind_of_kernel_runs_in_the_interpreter() -> None:
-    names = "not disk"
+    names = "not disk and not strides_of_eager and not gradients_with"
     if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9):
-        names += " and not dynamic_shapes"  # a size is an array there, which NumPy does not convert
+        names += " and not dynamic_shapes and not sizes and not last_batch"  # a size is an array there, which NumPy does not convert
     environment = os.environ | {"TRITON_INTERPRET": "1", "LOOPS_CODEGEN": "triton"}
-    files = [str(FOLDER / name) for name in ("test_loops_operators.py", "test_loops_backend.py")]
+    files = [str(FOLDER / f"test_loops_{name}.py") for name in ("operators", "backend", "sizes")]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", names, *files]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout[-4000:]
