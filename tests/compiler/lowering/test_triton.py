@@ -32,7 +32,8 @@ FOLDER = Path(__file__).parent
 def test_every_kind_of_kernel_runs_in_the_interpreter() -> None:
     names = "not disk and not strides_of_eager and not gradients_with"
     if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9):
-        names += " and not dynamic_shapes and not sizes and not last_batch"  # a size is an array there, which NumPy does not convert
+        # a size is an array there, which NumPy does not convert
+        names += " and not dynamic_shapes and not sizes and not last_batch"
     environment = os.environ | {"TRITON_INTERPRET": "1", "LOOPS_CODEGEN": "triton"}
     files = [str(FOLDER / f"test_loops_{name}.py") for name in ("operators", "backend", "sizes")]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", names, *files]
