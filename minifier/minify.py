@@ -6,8 +6,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.ladder_run import expect_failure, run_ladder, rung_of
 from fullgraph.minifier.script_stages import make_minified
 
-_SMALL, _PAUSE = 60, 3.0
+_SMALL, _PAUSE = 400, 1.0
 """Largest size of a program that is shown as a script, and seconds between two scripts."""
 
 
@@ -96,7 +96,7 @@ def minify(
 
     Everything runs in forked children, as in `bisect`, so nothing changes in this process. Until
     the reduction is complete, its verdicts are kept in a journal beside the script; if it is
-    interrupted, the same call resumes from them.
+    interrupted, the same call resumes from them, and the smallest script so far is in its file.
 
     Raises FullgraphError if the model cannot be called with the inputs. If the model fails in
     eager, does not fail, or fails only sometimes, `refused` of the result says so in a sentence.
@@ -120,16 +120,19 @@ def minify(
     call_text = text_of_call(sys._getframe(1)) if source is None else None
     path = _script_path(out)
     name = reduction_id(case, rungs)
-    best = [""]
+    has_script = False
 
     def on_message(message: object) -> None:
-        """Keep the smallest script so far, and report the progress."""
+        """Write the smallest script so far, and report the progress."""
+        nonlocal has_script
         if isinstance(message, Progress):
-            best[0] = message.text or best[0]
-            show(f"Minifying: {message}")
+            if message.text:
+                _write_atomically(path, message.text)
+                has_script = True
+            show(f"Minifying: {message}{f'; so far in {path}' if has_script else ''}")
             progress(message)
 
-    with _save_best_on_error(path, best), progress_line("Minifying …") as show:
+    with progress_line("Minifying …") as show:
         found = run_where_forks_are_safe(
             _minify_case,
             case,
@@ -146,6 +149,8 @@ def minify(
         )
     found = replace(found, seconds=time.monotonic() - start)
     if not found.text:
+        if has_script:
+            path.unlink()  # what fails only sometimes has no script
         return found
     _write_atomically(path, found.text)
     return replace(found, path=path)
@@ -274,20 +279,6 @@ def _journal_path(path: Path, chosen: bool, name: str) -> Path:
     if chosen:
         return path.with_suffix(".journal")
     return Path(tempfile.gettempdir()) / f"fullgraph-minify-{os.getuid()}-{name}.journal"
-
-
-@contextmanager
-def _save_best_on_error(path: Path, best: list[str]) -> Iterator[None]:
-    """Write the script `best[0]` to `path` if the block raises; nothing if `best[0]` is "".
-
-    `best` is a list so that the block can replace the script.
-    """
-    try:
-        yield
-    except BaseException:
-        if best[0]:
-            _write_atomically(path, best[0])
-        raise
 
 
 def _write_atomically(path: Path, text: str) -> None:

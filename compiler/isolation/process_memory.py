@@ -1,4 +1,4 @@
-"""Memory of processes and of the machine, as the kernel reports it. Linux only."""
+"""Memory and waiting time of processes, as the kernel reports them. Linux only."""
 
 from __future__ import annotations
 
@@ -20,6 +20,20 @@ def process_memory(pid: int) -> int:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             for child in (thread / "children").read_text().split():
                 total += process_memory(int(child))
+    return total
+
+
+def seconds_waited(pid: int) -> float:
+    """Return the seconds that a process and its descendants waited for a processor.
+
+    Each thread counts, and a process that has ended does not. 0 if the kernel does not tell.
+    """
+    total = 0.0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            total += int((thread / "schedstat").read_text().split()[1]) / 1e9
+            for child in (thread / "children").read_text().split():
+                total += seconds_waited(int(child))
     return total
 
 

@@ -191,6 +191,13 @@ def forbid_recompiles(wanted: bool) -> Iterator[None]:
         yield
 
 
+def compiled_graphs() -> int:
+    """Return how many graphs torch has compiled in this process since Dynamo was reset."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
+
+
 def get_default_device() -> torch.device | None:
     """Return the device set by `torch.set_default_device`; None if none was set."""
     context = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)

@@ -203,7 +203,6 @@ def make_case(
         dynamic=dynamic,
         tol=tol,
         strides=check_strides,
-        calls=4 if wanted is Kind.RECOMPILE else 1,
         wanted=wanted,
     )
     rungs = subject.rungs

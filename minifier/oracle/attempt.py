@@ -28,6 +28,7 @@ from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.numerics import Tolerance, find_mismatch
 from fullgraph.compiler.private import (
     compile_uncached,
+    compiled_graphs,
     forbid_recompiles,
     is_dynamo_error,
     silence_torch_logs,
@@ -37,6 +38,7 @@ from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import (
     SLOW_FACTOR,
     SLOW_OVERHEAD,
+    STORM,
     Failure,
     Kind,
     failure_of_difference,
@@ -64,6 +66,8 @@ class RungOutcome:
     """Wall time."""
     refused: str = ""
     """Clause on why a difference from eager is no failure, or eager no reference; "" otherwise."""
+    unfinished: str = ""
+    """Clause on why the rung has no outcome, a limit that says nothing about it; "" if it has."""
 
 
 def attempt(
@@ -174,8 +178,11 @@ def _check_rung(
     """
     torch.compiler.reset()
     try:
-        with forbid_recompiles(case.wanted is Kind.RECOMPILE):
-            got = _run(case, case.compiled(rung))
+        compiled = case.compiled(rung)
+        if case.wanted is Kind.RECOMPILE:
+            _raise_on_storm(case, compiled)
+            return None, ""
+        got = _run(case, compiled)
         too_slow = slow(case, rung) if case.wanted is Kind.SLOW else None
     except Exception as error:
         if devices_are_usable():
@@ -197,6 +204,21 @@ def _check_rung(
     if found is None:
         return None, asked[0] if asked else ""
     return failure_of_difference(rung.name, found), ""
+
+
+def _raise_on_storm(case: Case, compiled: Callable[..., object]) -> None:
+    """Call a compiled function `STORM` times, and once more with recompiles as errors.
+
+    Returns before that if one of the calls after the second compiles nothing: torch compiles some
+    programs twice, with sizes that are dynamic the second time.
+    """
+    for number in range(STORM):
+        before = compiled_graphs()
+        _run(case, compiled)
+        if number >= 2 and compiled_graphs() == before:
+            return
+    with forbid_recompiles(True):
+        _run(case, compiled)
 
 
 def _failure_of_error(case: Case, rung: Rung, error: Exception) -> Failure:

@@ -24,6 +24,8 @@ class Candidate:
     rungs: tuple[Rung, ...]
     attempt: int = 1
     """Number of this run of the program, from 1; each attempt runs it again."""
+    alone: bool = False
+    """Whether this run is one that no other candidate runs beside."""
     every: bool = False
     """Whether to run the rungs after the first failing one, too."""
     repeat_eager: bool = False
@@ -74,10 +76,15 @@ class Report:
         """The failure on the first rung that fails; None if no rung does."""
         return next((end.failure for end in self.ends if end.failure is not None), None)
 
+    @property
+    def unfinished(self) -> str:
+        """Clause on why the last rung has no outcome; "" if it has one."""
+        return self.ends[-1].unfinished if self.ends else ""
+
     def verdict(self, expected: Failure) -> Verdict:
         """Return the verdict on the candidate, for a program that fails with `expected`."""
         failure = self.failure
-        if self.broken or (failure is not None and failure.rung == EAGER):
+        if self.broken or self.unfinished or (failure is not None and failure.rung == EAGER):
             return Verdict.UNRESOLVED
         if failure is None:
             return Verdict.PASSES

@@ -26,6 +26,10 @@ SLOW_OVERHEAD = 0.0005
 """Seconds of guards and of calling the graph, which do not count as slow."""
 
 
+STORM = 4
+"""Calls before the one that may not compile again, if a program compiles at every call."""
+
+
 class Kind(StrEnum):
     """Kind of a failure."""
 

@@ -39,6 +39,8 @@ SECONDS = 300.0
 """Default time limit of a candidate, in seconds."""
 
 OUT_OF_MEMORY = "OutOfMemoryError"
+BUSY = 0.2
+"""Share of its time that a candidate may wait for a processor before its time limit says nothing."""
 _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileNotFoundError")
 """Types of exceptions that are due to the machine rather than to the program."""
 
@@ -95,6 +97,12 @@ class Sandbox:
             return False
         self.threads = self._most
         return True
+
+    def wait_until_idle(self) -> None:
+        """Wait until no candidate runs, and run one at a time from now on."""
+        self.limit_to_one_job()
+        for thread in self._listening:
+            thread.join()
 
     @property
     def stopped(self) -> bool:
@@ -237,6 +245,9 @@ def _make_report(outcome: JobOutcome[None]) -> Report:
         if outcome.error and outcome.error.traceback and outcome.error.type in _EXITS:
             reason = f"it raises {': '.join(filter(None, (outcome.error.type, reason)))}"
         return Report(ends, f"It could not be tried: {reason}.")
+    if outcome.status == "timeout" and outcome.waited > BUSY * outcome.seconds:
+        reason = f"it did not end within {outcome.seconds:.0f} s on a machine that was busy"
+        return Report((*ends, RungOutcome(began[-1], None, outcome.seconds, unfinished=reason)))
     kind, signature, message = _classify_end(outcome)
     details = outcome.output[-4000:]
     failure = Failure(began[-1], kind, signature, message, details)

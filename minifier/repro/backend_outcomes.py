@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fullgraph.compiler.isolation import Emit, JobOutcome, begin_isolated
 from fullgraph.minifier.oracle.failure import failure_of_exception
+from fullgraph.minifier.oracle.sandbox import BUSY
 from fullgraph.minifier.repro.forked_script import execute_script
 from fullgraph.minifier.repro.fresh_interpreter import asserts_itself
 
@@ -89,6 +90,8 @@ def _words_of(outcome: JobOutcome[None]) -> str:
         case "signal":
             return f"fails: the process dies of {outcome.signal}"
         case "timeout":
+            if outcome.waited > BUSY * outcome.seconds:
+                return f"not finished within {outcome.seconds:.0f} s on a machine that was busy"
             return f"fails: it does not end within {outcome.seconds:.0f} s"
         case "memory":
             return "fails: it runs out of memory"

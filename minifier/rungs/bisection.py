@@ -76,13 +76,14 @@ class Bisection:
     def healthy(self) -> bool:
         """Whether every rung ran and agrees with eager."""
         ends = self.rungs.values()
-        return all(end is not None and not (end.failure or end.refused) for end in ends)
+        return all(end and not (end.failure or end.refused or end.unfinished) for end in ends)
 
     @property
     def passed(self) -> bool:
         """Whether eager ran and no rung fails."""
         ends = [end for end in self.rungs.values() if end is not None]
-        return bool(ends) and not ends[0].refused and not any(end.failure for end in ends)
+        wrong = any(end.failure or end.unfinished for end in ends)
+        return bool(ends) and not ends[0].refused and not wrong
 
     @property
     def first_failing(self) -> str | None:
@@ -171,8 +172,8 @@ class Bisection:
 
 
 def _outcome(end: RungOutcome | None) -> str | None:
-    """Return "ok" or the kind of failure, such as "crash"; None for a rung that was not run."""
-    if end is None:
+    """Return "ok" or the kind of failure, such as "crash"; None for a rung without an outcome."""
+    if end is None or end.unfinished:
         return None
     return str(end.failure.kind) if end.failure is not None else "ok"
 
@@ -181,6 +182,8 @@ def _words(end: RungOutcome | None) -> str:
     """Return the outcome of a rung for a table: "ok", "not tried", or the failure's message."""
     if end is None:
         return "not tried"
+    if end.unfinished:
+        return f"not finished: {end.unfinished}"
     if end.failure is not None:
         line = end.failure.message.partition(os.linesep)[0]
         if end.failure.signature[:1] == (UnsupportedOperator.__name__,):

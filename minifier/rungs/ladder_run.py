@@ -18,6 +18,8 @@ from fullgraph.minifier.oracle.oracle import Oracle
 from fullgraph.minifier.oracle.sandbox import OUT_OF_MEMORY
 from fullgraph.minifier.rungs.bisection import Bisection
 
+_LOW_RUNS, _TOP_RUNS = 5, 3
+"""Runs of a program that does not fail, on the rungs below Inductor and on Inductor."""
 TIMES = 3
 """Number of consecutive reproductions required before a failure is reduced."""
 _EAGER = 5.0
@@ -45,15 +47,42 @@ def run_ladder(
     early = stop_at_dynamo and any(rung.needs_inductor for rung in rungs)
     found = _run_ladder(case, rungs, oracle, stop_early=early)
     compiles = any(rung.backend not in _INTERPRETED for rung in rungs)
-    if case.wanted in (Kind.BREAK, Kind.RECOMPILE) or not (found.healthy and compiles):
+    if case.wanted in (Kind.BREAK, Kind.RECOMPILE) or not found.healthy:
         return found
-    if not oracle.sandbox.use_many_threads():
-        return found
-    again = _run_ladder(case, rungs, oracle)
-    if again.failure is None:
-        return found
-    note = f"It fails with {oracle.sandbox.threads} threads, and not with one."
-    return replace(again, notes=(*again.notes, note))
+    if compiles and oracle.sandbox.use_many_threads():
+        again = _run_ladder(case, rungs, oracle)
+        if again.failure is not None:
+            note = f"It fails with {oracle.sandbox.threads} threads, and not with one."
+            return replace(again, notes=(*again.notes, note))
+    return _run_healthy_again(case, rungs, oracle, found)
+
+
+def _run_healthy_again(
+    case: Case, rungs: Sequence[Rung], oracle: Oracle, found: Bisection
+) -> Bisection:
+    """Run a program of which nothing failed again; say whether, and how often, a rung fails.
+
+    A failure may come and go. The rungs below Inductor take little time and run more often.
+    """
+    top = tuple(rung for rung in rungs if rung.backend == "inductor")
+    low = tuple(rung for rung in rungs if rung.backend not in (None, "inductor"))
+    counts = {group: count for group, count in ((low, _LOW_RUNS), (top, _TOP_RUNS)) if group}
+    for group, count in counts.items():
+        failures = []
+        for attempt in range(2, count + 1):
+            if oracle.is_out_of_budget():
+                return found
+            candidate = Candidate("ladder", case, group, every=True, attempt=attempt)
+            failures.append(oracle.report(candidate).result().failure)
+        failed = [one for one in failures if one is not None]
+        if failed:
+            refused = (
+                f"It fails only sometimes: {failed[0]}, in {len(failed)} of {count} runs; make the "
+                "program deterministic first."
+            )
+            return replace(found, refused=refused)
+    runs = " and ".join(f"{count} runs of {group[-1].name}" for group, count in counts.items())
+    return replace(found, refused=f"{str(found.refused).removesuffix('.')}, in {runs}.")
 
 
 def _run_ladder(
@@ -168,12 +197,17 @@ def check_reproducible(candidate: Candidate, failure: Failure, oracle: Oracle) -
 def _run_remaining_rungs(candidate: Candidate, oracle: Oracle) -> dict[str, RungOutcome]:
     """Run a candidate on its rungs, and return the outcomes by rung.
 
-    If a rung crashes the child, the rungs after it run in a new child. Raises FullgraphError if a
-    child ends outside a rung, or if it runs out of device memory.
+    If a rung crashes the child, the rungs after it run in a new child. A rung that ended at its
+    time limit while the machine was busy runs once more, alone. Raises FullgraphError if a child
+    ends outside a rung, or if it runs out of device memory.
     """
     ends: dict[str, RungOutcome] = {}
     while True:
         report = oracle.report(candidate).result()
+        if report.unfinished and not candidate.alone:
+            oracle.sandbox.wait_until_idle()
+            candidate = replace(candidate, attempt=candidate.attempt + 1, alone=True)
+            continue
         if OUT_OF_MEMORY in report.broken and oracle.sandbox.jobs > 1:
             oracle.sandbox.limit_to_one_job()  # they shared a device
             candidate = replace(candidate, attempt=candidate.attempt + 1)
@@ -185,7 +219,7 @@ def _run_remaining_rungs(candidate: Candidate, oracle: Oracle) -> dict[str, Rung
         names = [rung.name for rung in candidate.rungs]
         if report.broken and last.failure is None and last.rung != names[-1]:
             raise FullgraphError(report.broken)
-        if last.rung not in names[:-1] or _hangs(last):
+        if last.rung not in names[:-1] or _hangs(last) or last.unfinished:
             return ends
         left = candidate.rungs[names.index(last.rung) + 1 :]
         candidate = replace(candidate, rungs=left, repeat_eager=False)
@@ -203,11 +237,19 @@ def _reason_to_refuse(ends: Mapping[str, RungOutcome]) -> str:
     eager = ends[EAGER]
     if eager.failure is not None:
         said = eager.failure.message.partition("\n")[0]
+        if has_process_group() and torch.distributed.get_world_size() > 1:
+            return (
+                f"In eager it fails without the other ranks ({said}), whose part in collectives is "
+                "made up here: nothing is known about the compiler."
+            )
         return f"The program fails in eager already ({said}): no compiler is to blame."
     if eager.refused:
         return f"There is nothing to compare with: {eager.refused}."
     if any(end.failure is not None for end in ends.values()):
         return ""
+    for name, end in ends.items():
+        if end.unfinished:
+            return f"Nothing is known to fail, but {name} is not finished: {end.unfinished}."
     closer = [name for name, end in ends.items() if end.refused]
     if closer:
         return (
