@@ -217,7 +217,7 @@ def test_what_fails_in_eager_is_refused():
 
 def test_what_does_not_fail_is_refused():
     found = bisect(relu, torch.randn(8))
-    assert found.refused .startswith("Nothing fails: every rung gives what eager gives, in ")
+    assert found.refused.startswith("Nothing fails: every rung gives what eager gives, in ")
 
 
 def test_eager_that_gives_something_else_each_time_is_refused():
@@ -241,7 +241,7 @@ def test_a_failure_that_comes_only_sometimes_is_refused(tmp_path):
 def test_random_numbers_do_not_look_like_a_wrong_result():
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5))
     found = bisect(model, torch.randn(2, 8))
-    assert found.refused .startswith("Nothing fails: every rung gives what eager gives, in ")
+    assert found.refused.startswith("Nothing fails: every rung gives what eager gives, in ")
 
 
 @pytest.mark.real

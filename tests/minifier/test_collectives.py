@@ -69,13 +69,13 @@ def test_eager_then_aot_eager_then_inductor_is_one_call() -> None:
 
 def test_a_network_that_is_right_is_refused() -> None:
     found = bisect(Net(), torch.ones(4, 8), backend="aot_eager", loss=True)
-    assert found.refused .startswith("Nothing fails: every rung gives what eager gives, in ")
+    assert found.refused.startswith("Nothing fails: every rung gives what eager gives, in ")
 
 
 def test_a_model_in_ddp() -> None:
     model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
     found = bisect(model, torch.ones(4, 8), backend="aot_eager", loss=True)
-    assert found.refused .startswith("Nothing fails: every rung gives what eager gives, in ")
+    assert found.refused.startswith("Nothing fails: every rung gives what eager gives, in ")
 
 
 @pytest.mark.real  # what a candidate gives that nobody waits for may be other numbers each time

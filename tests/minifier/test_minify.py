@@ -300,7 +300,7 @@ def test_a_graph_break_in_a_file_of_300_lines(tmp_path):
 
 def test_refusals_are_told():
     healthy = minify(torch.relu, torch.randn(3), backend="aot_eager")
-    assert healthy.refused .startswith("Nothing fails: every rung gives what eager gives, in ")
+    assert healthy.refused.startswith("Nothing fails: every rung gives what eager gives, in ")
     assert healthy.text == "" and healthy.path is None
     wrong = minify(lambda x: x @ x, torch.randn(2, 3), backend="aot_eager")
     assert wrong.refused is not None and "fails in eager already" in wrong.refused
@@ -308,7 +308,7 @@ def test_refusals_are_told():
 
 def test_a_healthy_program_is_refused_though_its_calls_were_asked_ahead():
     healthy = minify(torch.relu, torch.randn(3), jobs=2)
-    assert healthy.refused .startswith("Nothing fails: every rung gives what eager gives, in ")
+    assert healthy.refused.startswith("Nothing fails: every rung gives what eager gives, in ")
     assert (healthy.text, healthy.candidates) == ("", 0)
 
 
