@@ -66,8 +66,8 @@ def _run_healthy_again(
     """
     top = tuple(rung for rung in rungs if rung.backend == "inductor")
     low = tuple(rung for rung in rungs if rung.backend not in (None, "inductor"))
-    counts = {group: count for group, count in ((low, _LOW_RUNS), (top, _TOP_RUNS)) if group}
-    for group, count in counts.items():
+    counts = [pair for pair in ((low, _LOW_RUNS), (top, _TOP_RUNS)) if pair[0]]
+    for group, count in counts:
         failures = []
         for attempt in range(2, count + 1):
             if oracle.is_out_of_budget():
@@ -81,7 +81,7 @@ def _run_healthy_again(
                 "program deterministic first."
             )
             return replace(found, refused=refused)
-    runs = " and ".join(f"{count} runs of {group[-1].name}" for group, count in counts.items())
+    runs = " and ".join(f"{count} runs of {group[-1].name}" for group, count in counts)
     return replace(found, refused=f"{str(found.refused).removesuffix('.')}, in {runs}.")
 
 
@@ -118,7 +118,7 @@ def _run_ladder(
             break
         ends = _run_remaining_rungs(candidate, oracle) | ends
     outcomes = {rung.name: ends.get(rung.name) for rung in rungs}
-    refused = _reason_to_refuse(ends) or None
+    refused = _reason_to_refuse(ends, case.wanted) or None
     found = Bisection(
         torch.__version__,
         outcomes,
@@ -229,7 +229,16 @@ def _hangs(end: RungOutcome) -> bool:
     return end.failure is not None and end.failure.kind is Kind.HANG
 
 
-def _reason_to_refuse(ends: Mapping[str, RungOutcome]) -> str:
+_HEALTHY = {
+    None: "Nothing fails: every rung gives what eager gives.",
+    Kind.BREAK: "Nothing fails: `fullgraph=True` captures the program.",
+    Kind.RECOMPILE: "Nothing fails: after the second call, not every call compiles again.",
+    Kind.SLOW: "Nothing fails: no rung is much slower than eager.",
+}
+"""What a healthy program is told, by the kind of failure that was looked for."""
+
+
+def _reason_to_refuse(ends: Mapping[str, RungOutcome], wanted: Kind | None) -> str:
     """Return a sentence on why there is nothing to bisect; "" if a compiled rung fails.
 
     Eager fails, its results vary, or no rung is wrong. `ends` has the outcomes by rung.
@@ -256,7 +265,7 @@ def _reason_to_refuse(ends: Mapping[str, RungOutcome]) -> str:
             f"{', '.join(closer)} and eager differ, and {ends[closer[0]].refused}: "
             "that is no failure of the compiler."
         )
-    return "Nothing fails: every rung gives what eager gives."
+    return _HEALTHY[wanted]
 
 
 def _missing_ranks_note() -> tuple[str, ...]:

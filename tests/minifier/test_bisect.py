@@ -283,6 +283,22 @@ class Counter(torch.nn.Module):
         return x * self.steps
 
 
+def test_one_recompile_is_no_storm():
+    class Caches(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cache = None
+
+        def forward(self, x):
+            if self.cache is None:
+                self.cache = x * 0
+                return x
+            return x + self.cache
+
+    found = bisect(Caches(), torch.randn(3), kind="recompile")
+    assert found.failure is None and "not every call compiles again" in found.refused
+
+
 def test_a_recompile_can_be_looked_for():
     found = bisect(Counter(), torch.randn(3), kind="recompile")
     assert found.failure is not None and found.failure.kind == "recompile"
