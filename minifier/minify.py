@@ -100,7 +100,7 @@ def minify(
 
     Raises FullgraphError if the model cannot be called with the inputs. If the model fails in
     eager, does not fail, or fails only sometimes, `refused` of the result says so in a sentence.
-    If the user interrupts it, the KeyboardInterrupt has the smallest program so far as `partial`.
+    If the user interrupts it, the smallest program so far is in the script's file.
     """
     case, rungs = make_case(
         model,

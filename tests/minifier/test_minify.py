@@ -258,10 +258,20 @@ class Speaking(Block):
 
 
 @pytest.mark.slow
-def test_a_break_deep_in_a_live_model_is_left_with_its_module():
+def test_a_break_deep_in_a_live_model_is_left_with_its_module(tmp_path):
     blocks = [Speaking(12) if number == 4 else Block(12) for number in range(6)]
-    seen = []
-    found = minify(nn.Sequential(*blocks), torch.randn(2, 12), kind="break", progress=seen.append)
+    seen, on_disk = [], []
+    path = tmp_path / "repro.py"
+
+    def look(progress):
+        seen.append(progress)
+        if progress.text:
+            on_disk.append(path.read_text() == progress.text)
+
+    model = nn.Sequential(*blocks)
+    found = minify(model, torch.randn(2, 12), kind="break", progress=look, out=path)
+    assert on_disk and all(on_disk)  # a kill leaves the best script
+    assert path.read_text() == found.text
     check(found, 1)
     assert found.unit == "lines" and "print" in found.text and "gelu" not in found.text
     sizes = [progress.now for progress in seen if progress.phase == "modules"]
