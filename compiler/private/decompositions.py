@@ -127,30 +127,25 @@ def expected_dim_orders(
         others = [one for one in tree_leaves(expected) if isinstance(one, torch.Tensor)]
         if len(others) != len(tensors):
             return unknown
-        return [_order_unless_equal(*pair) for pair in zip(tensors, others, strict=True)]
+        pairs = zip(tensors, others, strict=True)
+        return [dim_order(tensor, other.stride()) for tensor, other in pairs]
 
 
-def _order_unless_equal(tensor: torch.Tensor, expected: torch.Tensor) -> list[int] | None:
-    sizes, own, strides = (
-        [_hint(one) for one in numbers]
-        for numbers in (tensor.shape, tensor.stride(), expected.stride())
-    )
-    if len(strides) != len(own) or 0 in strides:
-        return None
-    if all(one == other or size == 1 for size, one, other in zip(sizes, own, strides, strict=True)):
-        return None
-    return dim_order(expected)
+def dim_order(tensor: torch.Tensor, strides: Sequence[int]) -> list[int] | None:
+    """Return the dims from the largest of `strides` to the smallest, as a copy must have them.
 
-
-def dim_order(tensor: torch.Tensor) -> list[int] | None:
-    """Return the dims of a tensor from the largest stride to the smallest.
-
-    Symbolic strides are compared by their hints, which adds no guard; None where one has no hint.
+    None if the tensor has these strides, but for dims of size 1, or if they have no order. Symbolic
+    strides are compared by their hints, which adds no guard.
     """
-    strides = [_hint(one) for one in tensor.stride()]
-    if None in strides:
+    sizes, own, wanted = (
+        [_hint(one) for one in numbers] for numbers in (tensor.shape, tensor.stride(), strides)
+    )
+    if len(own) != len(wanted) or 0 in wanted or None in wanted:
         return None
-    return sorted(range(tensor.dim()), key=strides.__getitem__, reverse=True)
+    triples = zip(sizes, own, wanted, strict=True)
+    if all(one == other or size == 1 for size, one, other in triples):
+        return None
+    return sorted(range(tensor.dim()), key=wanted.__getitem__, reverse=True)
 
 
 def _hint(number: object) -> Any:

@@ -53,8 +53,7 @@ def _copy(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """Decompose `x.copy_(source)`, whose result has the strides of `x`."""
     moved = aten._to_copy.default(source, dtype=x.dtype, device=x.device)
     result = aten.expand.default(moved, x.shape)
-    order = dim_order(x)
-    return result if order == dim_order(result) else order_dims(result, order)
+    return _copy_strided(result, x.stride())
 
 
 def order_dims(x: Tensor, order: Sequence[int] | None) -> Tensor:
@@ -64,6 +63,11 @@ def order_dims(x: Tensor, order: Sequence[int] | None) -> Tensor:
     permuted = aten.permute.default(x, order)
     dense = aten.clone.default(permuted, memory_format=torch.contiguous_format)
     return aten.permute.default(dense, [order.index(dim) for dim in range(x.dim())])
+
+
+def _copy_strided(x: Tensor, strides: Sequence[int]) -> Tensor:
+    """Return a tensor that has some strides, or a copy of it whose dims are in their order."""
+    return order_dims(x, dim_order(x, strides))
 
 
 def _weight_norm_backward(
@@ -142,6 +146,7 @@ _OWN: Mapping[str, Callable[..., object]] = {
     **{f"{name}.Scalar": getattr(aten, name).Tensor for name in ("add", "sub", "mul", "div")},
     "div.Scalar_mode": aten.div.Tensor_mode,
     "prims.where.default": _where,
+    "prims.copy_strided.default": _copy_strided,
     "prims.convert_element_type.default": lambda x, dtype: aten._to_copy.default(x, dtype=dtype),
     "embedding_renorm.default": _embedding_renorm,
     "full_like.default": _full_like,
