@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from fullgraph.compiler.isolation import Emit, process_with_own_memory, run_isol
 from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private import GraphLevel
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.bisect.bisect import SandboxOptions, make_case, run_where_forks_are_safe
+from fullgraph.minifier.bisect.bisect import SandboxOptions, make_cases, run_where_forks_are_safe
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.call_site import text_of_call
 from fullgraph.minifier.minified import Minified
@@ -29,7 +29,7 @@ from fullgraph.minifier.oracle.oracle import Oracle
 from fullgraph.minifier.oracle.sandbox import SECONDS
 from fullgraph.minifier.reduce.reduction import Reduction
 from fullgraph.minifier.rungs.bisection import Bisection
-from fullgraph.minifier.rungs.ladder_run import expect_failure, run_ladder, rung_of
+from fullgraph.minifier.rungs.ladder_run import expect_failure, find_failing_call, rung_of
 from fullgraph.minifier.script_stages import make_minified
 
 _SMALL, _PAUSE = 400, 1.0
@@ -62,6 +62,7 @@ def minify(
     inputs: Any,
     *,
     kwargs: Mapping[str, Any] | None = None,
+    calls: Sequence[object] = (),
     loss: Loss = None,
     dynamic: bool | None = None,
     mode: str | None = None,
@@ -82,7 +83,8 @@ def minify(
     """Find the smallest program that fails like `model(inputs)`, and write it as a script.
 
     Args:
-        model, inputs, kwargs, loss, dynamic, mode, options, backend: as `bisect` takes them.
+        model, inputs, kwargs, calls, loss: as `bisect` takes them.
+        dynamic, mode, options, backend: as `bisect` takes them.
         tol, check_strides, kind, seconds, memory: as `bisect` takes them.
         repro_after: the graph to reduce: "dynamo" for Dynamo's, "aot" for AOTAutograd's; if not
             given, the first of them that fails alone.
@@ -102,10 +104,11 @@ def minify(
     eager, does not fail, or fails only sometimes, `refused` of the result says so in a sentence.
     If the user interrupts it, the smallest program so far is in the script's file.
     """
-    case, rungs = make_case(
+    cases, rungs = make_cases(
         model,
         inputs,
         kwargs=kwargs,
+        calls=calls,
         loss=loss,
         dynamic=dynamic,
         mode=mode,
@@ -119,7 +122,7 @@ def minify(
     start = time.monotonic()
     call_text = text_of_call(sys._getframe(1)) if source is None else None
     path = _script_path(out)
-    name = reduction_id(case, rungs)
+    name = reduction_id(cases[-1], rungs)
     has_script = False
 
     def on_message(message: object) -> None:
@@ -134,8 +137,8 @@ def minify(
 
     with progress_line("Minifying …") as show:
         found = run_where_forks_are_safe(
-            _minify_case,
-            case,
+            _minify_cases,
+            cases,
             rungs,
             "minify",
             on_message,
@@ -156,8 +159,8 @@ def minify(
     return replace(found, path=path)
 
 
-def _minify_case(
-    case: Case,
+def _minify_cases(
+    cases: tuple[Case, ...],
     rungs: tuple[Rung, ...],
     on_message: Emit,
     *,
@@ -169,7 +172,7 @@ def _minify_case(
     source: str | None,
     call_text: str | None,
 ) -> Minified:
-    """Find the first failing rung of `case`, reduce the program, and return the result.
+    """Find the first failing call and rung, reduce the program, and return the result.
 
     This process must be safe to fork. `place` is the path of the journal and the id of the
     reduction, `log` the file for tracebacks of reducers that fail, `deadline` is in
@@ -180,7 +183,7 @@ def _minify_case(
     with closing(journal), options.sandbox() as sandbox:
         oracle = Oracle(sandbox, journal, deadline=deadline)
         on_message(Progress("bisect", 0, 0, 0, 0))
-        found = run_ladder(case, rungs, oracle, stop_at_dynamo=True)
+        case, found = find_failing_call(cases, rungs, oracle, stop_at_dynamo=True)
         result = Minified(found, calls=oracle.counts.calls)
         if found.failure is not None:
             expect_failure(found, oracle)

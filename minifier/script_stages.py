@@ -21,7 +21,7 @@ from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.candidate import Report
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.reduce.reduction import Reduction
-from fullgraph.minifier.reduce.source.entry_point import load_module
+from fullgraph.minifier.reduce.source.entry_point import calls_in, load_module
 from fullgraph.minifier.reduce.stages import (
     case_of_text,
     find_smallest_graph,
@@ -167,7 +167,9 @@ def _failing_text(reduction: Reduction, text: str | None) -> str | None:
         try:
             found = text
             if exact is not None:
-                found = standalone(case.target, case.args, case.kwargs, exact=exact)
+                found = standalone(
+                    case.target, case.args, case.kwargs, earlier=case.earlier, exact=exact
+                )
         except Unwritable as error:
             ending = error
             continue
@@ -211,7 +213,8 @@ def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
     seed_generators(0)
     states, before = random_states(), snapshot(made.objects)
     found = run_and_record(made.target, made.args, made.kwargs, module=made.module).outputs
-    form = "dict" if made.kwargs else "tuple" if type(inputs) is tuple else "one"
+    last = calls_in(inputs)[-1]
+    form = "dict" if made.kwargs else "tuple" if type(last) is tuple else "one"
     aliases = [one.alias for one in found.values() if isinstance(one, RecordedTensor)]
     return ProgramFacts(
         form,

@@ -235,6 +235,7 @@ def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         yield {
             "model": target.model,
             "inputs": target.inputs,
+            "calls": target.calls,
             "loss": True if args.train else own.get("loss"),
             "backend": args.backend or own.get("backend", "inductor"),
             "mode": args.mode,

@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -42,7 +42,7 @@ from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.ladder_run import (
     ReductionRefused,
     check_reproducible,
-    run_ladder,
+    find_failing_call,
     rung_of,
 )
 from fullgraph.minifier.rungs.substitution import run_beside
@@ -58,6 +58,7 @@ def bisect(
     inputs: Any,
     *,
     kwargs: Mapping[str, Any] | None = None,
+    calls: Sequence[object] = (),
     loss: Loss = None,
     dynamic: bool | None = None,
     mode: str | None = None,
@@ -78,6 +79,8 @@ def bisect(
         model: the module or function to call.
         inputs: a tensor, a tuple of positional arguments, or a dict of keyword arguments.
         kwargs: keyword arguments beside positional `inputs`.
+        calls: further inputs after the first, each in the form of `inputs`, as `explain` takes
+            them: a guard that is missing gives a stale result in a later call.
         loss: a callable that returns a scalar for the output, or True for the output's sum; if
             given, gradients are compared too.
         dynamic, mode, options, backend: as torch.compile takes them.
@@ -102,10 +105,11 @@ def bisect(
     serialized. If the model fails in eager, does not fail, or fails only sometimes, `refused` of
     the `Bisection` is a sentence that says so.
     """
-    case, rungs = make_case(
+    cases, rungs = make_cases(
         model,
         inputs,
         kwargs=kwargs,
+        calls=calls,
         loss=loss,
         dynamic=dynamic,
         mode=mode,
@@ -119,8 +123,8 @@ def bisect(
     start = time.monotonic()
     with progress_line("Bisecting …"):
         found = run_where_forks_are_safe(
-            _bisect_case,
-            case,
+            _bisect_cases,
+            cases,
             rungs,
             "bisect",
             options=SandboxOptions(seconds, memory, jobs),
@@ -130,8 +134,8 @@ def bisect(
     return replace(found, seconds=time.monotonic() - start)
 
 
-def _bisect_case(
-    case: Case,
+def _bisect_cases(
+    cases: tuple[Case, ...],
     rungs: tuple[Rung, ...],
     emit: Emit,
     *,
@@ -139,7 +143,7 @@ def _bisect_case(
     deadline: float | None,
     inside: bool,
 ) -> Bisection:
-    """Run `case` on the rungs; return the outcomes, with the location of the first failure.
+    """Run the calls on the rungs; return the outcomes, with the location of the first failure.
 
     This process must be safe to fork. `deadline` is in `time.monotonic` seconds; None is no limit.
     `inside`: whether to look for the faulty part of the failing rung and for the first wrong call
@@ -147,7 +151,7 @@ def _bisect_case(
     """
     with options.sandbox() as sandbox:
         oracle = Oracle(sandbox, deadline=deadline)
-        found = run_ladder(case, rungs, oracle)
+        case, found = find_failing_call(cases, rungs, oracle)
         if found.failure is not None:
             program = Candidate("program", case, (rung_of(rungs, found.failure),))
             try:
@@ -162,11 +166,12 @@ def _bisect_case(
     return replace(found, calls=oracle.counts.calls)
 
 
-def make_case(
+def make_cases(
     model: Callable[..., Any],
     inputs: Any,
     *,
     kwargs: Mapping[str, Any] | None,
+    calls: Sequence[object],
     loss: Loss,
     dynamic: bool | None,
     mode: str | None,
@@ -176,8 +181,8 @@ def make_case(
     check_strides: bool,
     kind: str | None,
     command: str,
-) -> tuple[Case, tuple[Rung, ...]]:
-    """Return the `Case` and the rungs to run it on, for the arguments of `bisect` or `minify`.
+) -> tuple[tuple[Case, ...], tuple[Rung, ...]]:
+    """Return a `Case` for each call and the rungs to run it on, for `bisect` or `minify`.
 
     `command`, "bisect" or "minify", is named in error messages. Raises FullgraphError for arguments
     that cannot be used.
@@ -186,6 +191,7 @@ def make_case(
         model,
         inputs,
         kwargs=kwargs,
+        calls=calls,
         loss=loss,
         backend=backend,
         mode=mode,
@@ -194,11 +200,10 @@ def make_case(
         command=command,
     )
     wanted = _parse_kind(kind)
-    call = subject.calls[0]
+    made = tuple((call.args, call.kwargs) for call in subject.calls)
     case = Case(
         subject.target,
-        call.args,
-        call.kwargs,
+        *made[0],
         loss=loss,
         dynamic=dynamic,
         tol=tol,
@@ -210,27 +215,31 @@ def make_case(
         rungs = (rungs[0], replace(rungs[1], fullgraph=True))
     elif wanted is Kind.RECOMPILE:
         rungs = rungs[:2]
-    return case, rungs
+    cases = (
+        replace(case, args=args, kwargs=kwargs, earlier=made[:number])
+        for number, (args, kwargs) in enumerate(made)
+    )
+    return tuple(cases), rungs
 
 
 def run_where_forks_are_safe(
     work: Callable[..., T],
-    case: Case,
+    cases: tuple[Case, ...],
     rungs: tuple[Rung, ...],
     command: str,
     on_message: Emit = lambda _: None,
     **arguments: Any,
 ) -> T:
-    """Return `work(case, rungs, on_message, **arguments)`, called in a process that can fork.
+    """Return `work(cases, rungs, on_message, **arguments)`, called in a process that can fork.
 
     That is this process if it is safe to fork, otherwise a child of a fork server, to which the
     arguments are serialized. What `work` reports to `on_message` arrives in this process. `command`
     is named in error messages. Raises FullgraphError if neither process is possible, or if the
     child dies.
     """
-    where, why = choose_process(case.objects)
+    where, why = choose_process(cases[-1].objects)
     if where == "fork":
-        return work(case, rungs, on_message, **arguments)
+        return work(cases, rungs, on_message, **arguments)
     if has_process_group() or sys.platform != "linux":
         reason = (
             "a process group cannot be handed to another process" if has_process_group() else why
@@ -240,7 +249,7 @@ def run_where_forks_are_safe(
             "a process that has not touched the device, or move the model to CPU."
         )
     advice = "define the model in a module that can be imported, or move it to CPU"
-    job = functools.partial(work, case, tuple(map(_known_elsewhere, rungs)), **arguments)
+    job = functools.partial(work, cases, tuple(map(_known_elsewhere, rungs)), **arguments)
     with running_fork_server(work.__module__, inductor=any(rung.needs_inductor for rung in rungs)):
         try:
             outcome = run_isolated(job, where="fork", on_message=on_message)

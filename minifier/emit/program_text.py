@@ -25,6 +25,8 @@ class ProgramText:
     """Expression for the callable: a function's name, or `Model()`."""
     arguments: tuple[str, ...] = ()
     """Arguments as written in the call: "x", "mask=mask"."""
+    earlier: tuple[tuple[str, ...], ...] = ()
+    """Arguments of calls that come before, each as `arguments`."""
     imports: tuple[str, ...] = ()
     """Import statements besides `import torch`."""
     prelude: str = ""

@@ -39,16 +39,22 @@ def standalone(
     args: Sequence[object],
     kwargs: Mapping[str, object] | None = None,
     *,
+    earlier: Sequence[tuple[tuple[object, ...], Mapping[str, object]]] = (),
     exact: bool = False,
 ) -> str:
     """Return source with a `build()` that returns an equivalent of `target` and its inputs.
+
+    With `earlier` calls the inputs are a list of those of each call.
 
     It imports no user code: classes and functions are copied with everything that they use. Modules
     are made by their constructors if the arguments can be recovered. Weights and inputs are random,
     unless `exact` keeps their values. Raises Unwritable for an object that cannot be rebuilt.
     """
-    roots = (target, tuple(args), dict(kwargs or {}))
-    shared = SharedObjects(roots)
+    calls = [*((args, dict(kwargs)) for args, kwargs in earlier), (tuple(args), dict(kwargs or {}))]
+    roots = (target, calls)
+    shared = SharedObjects(
+        (target, *calls[0]) if len(calls) == 1 else (target, [one or two for one, two in calls], {})
+    )
     text = _write_build(roots, exact, None)
     if not shared or _sharing_of(text) == shared.places:
         return text
@@ -56,11 +62,11 @@ def standalone(
 
 
 def _write_build(
-    roots: tuple[Any, tuple[object, ...], dict[str, object]],
+    roots: tuple[Any, list[tuple[tuple[object, ...], dict[str, object]]]],
     exact: bool,
     shared: SharedObjects | None,
 ) -> str:
-    """Return source with a `build()` that returns `roots`: the target, args and kwargs.
+    """Return source with a `build()` that returns `roots`: the target, and the inputs of its calls.
 
     With `exact`, weights and inputs keep their values; else they are random. Each of the `shared`
     objects becomes a variable; None: every reference gets its own copy.
@@ -69,7 +75,8 @@ def _write_build(
     while True:
         writer = _BuildWriter(exact, shared, flat, cyclic)
         try:
-            inputs = writer.inputs(*roots)
+            calls = [writer.inputs(roots[0], *call) for call in roots[1]]
+            inputs = calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
             return writer.text(writer.model(roots[0]), inputs)
         except _NeededByDefinition:
             flat = True

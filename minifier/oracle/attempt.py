@@ -161,7 +161,9 @@ def _run_eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
 
 
 def _run(case: Case, function: Callable[..., object]) -> RunResults:
-    """Call `function` with the case's inputs `case.calls` times; return the results of the last."""
+    """Make the earlier calls, then `case.calls` with its inputs; return the results of the last."""
+    for args, kwargs in case.earlier:
+        run_and_record(function, args, kwargs, loss=case.loss, module=case.module)
     for _ in range(case.calls):
         found = run_and_record(function, case.args, case.kwargs, loss=case.loss, module=case.module)
     synchronize_devices()
@@ -236,8 +238,12 @@ def _failure_of_error(case: Case, rung: Rung, error: Exception) -> Failure:
 def _run_in_float64(case: Case) -> RunResults | None:
     """Return the results of the case in float64; None if it fails in float64."""
     try:
-        target, args, kwargs = to_float64(case.target, case.args, case.kwargs)
+        calls = (*case.earlier, (case.args, case.kwargs))
+        target, wide, _ = to_float64(case.target, calls, {})
+        *earlier, (args, kwargs) = wide
         module = target if isinstance(target, torch.nn.Module) else None
+        for before in earlier:
+            run_and_record(target, *before, loss=case.loss, module=module)
         for _ in range(case.calls):
             found = run_and_record(target, args, kwargs, loss=case.loss, module=module)
     except Exception:

@@ -29,6 +29,8 @@ class Case:
     """Whether an output with other strides or aliases than in eager counts as a failure."""
     calls: int = 1
     """How often it is called before results are compared; some failures need a second call."""
+    earlier: tuple[tuple[tuple[Any, ...], Mapping[str, Any]], ...] = ()
+    """Positional and keyword arguments of other calls, which come before."""
     wanted: Kind | None = None
     """The kind of failure to look for, such as BREAK, RECOMPILE or SLOW; None: any kind."""
 
@@ -43,7 +45,7 @@ class Case:
 
     @property
     def objects(self) -> tuple[Any, ...]:
-        return (self.target, self.args, self.kwargs)
+        return (self.target, self.args, self.kwargs, self.earlier)
 
     def compiled(self, rung: Rung) -> Callable[..., Any]:
         """Return the target compiled for `rung`; the target itself for eager."""

@@ -22,7 +22,8 @@ def reduction_id(case: Case, rungs: Sequence[Rung]) -> str:
     target = case.target
     kind = type(target) if isinstance(target, torch.nn.Module) else target
     state = case.module.state_dict() if case.module else {}
-    leaves = tree_leaves((case.args, dict(case.kwargs), list(state.values())))
+    calls = [(args, dict(kwargs)) for args, kwargs in case.earlier]
+    leaves = tree_leaves((case.args, dict(case.kwargs), calls, list(state.values())))
     told = [
         str(getattr(kind, "__module__", "")),  # None for a function that `exec` has made
         str(getattr(kind, "__qualname__", "")),

@@ -37,7 +37,7 @@ from fullgraph.minifier.reduce.modules import (
     reduce_modules,
 )
 from fullgraph.minifier.reduce.reduction import Reduction
-from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
+from fullgraph.minifier.reduce.source.entry_point import entry_calls, load_module
 from fullgraph.minifier.reduce.source.passes import reduce_source
 from fullgraph.minifier.rungs.ladder_run import ReductionRefused, check_reproducible, run_again
 
@@ -164,7 +164,10 @@ def graph_problem(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Proble
 
     def candidate(graph: BoundGraph) -> Candidate:
         """Return a graph as a candidate for the oracle."""
-        case = replace(reduction.case, target=graph.module, args=graph.inputs, kwargs={}, loss=loss)
+        case = replace(
+            reduction.case, target=graph.module, args=graph.inputs, kwargs={}, earlier=()
+        )
+        case = replace(case, loss=loss)
         return reduction.candidate(f"graph {loss} {graph.key}", case)
 
     def on_step(graph: BoundGraph) -> None:
@@ -321,5 +324,6 @@ def source_candidate(reduction: Reduction, text: str) -> Candidate:
 
 def case_of_text(text: str, case: Case) -> Case:
     """Return `case` with the model and inputs that `text` makes. Raises what the text raises."""
-    model, args, kwargs = entry_call(load_module(text))
-    return replace(case, target=model, args=args, kwargs=kwargs)
+    model, calls = entry_calls(load_module(text))
+    *earlier, (args, kwargs) = calls
+    return replace(case, target=model, args=args, kwargs=kwargs, earlier=tuple(earlier))

@@ -115,11 +115,23 @@ def _split_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | Non
         target = "f"
     elif target == "model":
         rest.append(_make_assignment("model", model))
-    lines, arguments, places = _input_statements(inputs, facts, names)
+    lines: list[str] = []
+    calls: list[tuple[str, ...]] = []
+    for one in _inputs_of_calls(inputs):
+        more, arguments, places = _input_statements(one, facts, names)
+        names |= {name for line in more for name in _names_assigned(ast.parse(line).body[0])}
+        lines += more
+        calls.append(tuple(arguments))
     function, assigned = _split_at_definitions(rest)
-    return ProgramText(
-        function, "\n".join([*assigned, *lines]), target, tuple(arguments), places=places
-    )
+    text = "\n".join([*assigned, *lines])
+    return ProgramText(function, text, target, calls[-1], tuple(calls[:-1]), places=places)
+
+
+def _inputs_of_calls(inputs: ast.expr) -> list[ast.expr]:
+    """Return the expression of the inputs of each call."""
+    items = inputs.elts if isinstance(inputs, ast.List) else []
+    is_list = items and all(isinstance(one, ast.Tuple | ast.Dict) for one in items)
+    return items if is_list else [inputs]
 
 
 def _split_at_definitions(body: list[ast.stmt]) -> tuple[str, list[str]]:

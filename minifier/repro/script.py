@@ -169,18 +169,22 @@ class _Body:
 
     def _after_other_calls(self, callee: str, last: str) -> list[str]:
         """Return the line `last`, the last call, after the calls that precede it."""
-        if self._check.calls == 1:
-            return [last]
-        step = self._call_of(callee)
-        step = self._with_backward(step) if self._check.backward else step
-        return [f"for _ in range({self._check.calls - 1}):", *_indent_lines([step]), last]
+        lines = []
+        for arguments in self._program.earlier:
+            step = f"{callee}({', '.join(arguments)})"
+            lines.append(self._with_backward(step) if self._check.backward else step)
+        if self._check.calls > 1:
+            step = self._call_of(callee)
+            step = self._with_backward(step) if self._check.backward else step
+            lines += [f"for _ in range({self._check.calls - 1}):", *_indent_lines([step])]
+        return [*lines, last]
 
     def _call_side(self, callee: str, last: str) -> list[str]:
         """Return the lines that call `callee`, the eager or compiled program, ending with `last`.
 
         If it is compiled and called several times, it is assigned to a variable first.
         """
-        if callee == self._compiled and self._check.calls > 1:
+        if callee == self._compiled and (self._check.calls > 1 or self._program.earlier):
             lines = self._after_other_calls("compiled", last.replace(callee, "compiled"))
             return [*self._lines_before_call(), f"compiled = {callee}", *lines]
         return [*self._lines_before_call(), *self._after_other_calls(callee, last)]

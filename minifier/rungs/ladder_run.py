@@ -35,14 +35,19 @@ class ReductionRefused(Exception):
 
 
 def run_ladder(
-    case: Case, rungs: Sequence[Rung], oracle: Oracle, *, stop_at_dynamo: bool = False
+    case: Case,
+    rungs: Sequence[Rung],
+    oracle: Oracle,
+    *,
+    stop_at_dynamo: bool = False,
+    again: bool = True,
 ) -> Bisection:
     """Run the program on each rung, from eager up, and return the outcomes.
 
     With `stop_at_dynamo`, a failure on the first compiled rung ends this: Inductor takes longest,
     and does not matter for a failure in capture. If no rung fails, all run again with the program's
-    own thread count, on which compiled code depends. Later candidates run with the thread count,
-    and as many at a time, as the failure requires.
+    own thread count, on which compiled code depends, and then, with `again`, several times. Later
+    candidates run with the thread count, and as many at a time, as the failure requires.
     """
     early = stop_at_dynamo and any(rung.needs_inductor for rung in rungs)
     found = _run_ladder(case, rungs, oracle, stop_early=early)
@@ -50,11 +55,11 @@ def run_ladder(
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) or not found.healthy:
         return found
     if compiles and oracle.sandbox.use_many_threads():
-        again = _run_ladder(case, rungs, oracle)
-        if again.failure is not None:
+        threaded = _run_ladder(case, rungs, oracle)
+        if threaded.failure is not None:
             note = f"It fails with {oracle.sandbox.threads} threads, and not with one."
-            return replace(again, notes=(*again.notes, note))
-    return _run_healthy_again(case, rungs, oracle, found)
+            return replace(threaded, notes=(*threaded.notes, note))
+    return _run_healthy_again(case, rungs, oracle, found) if again else found
 
 
 def _run_healthy_again(
@@ -72,7 +77,7 @@ def _run_healthy_again(
         for attempt in range(2, count + 1):
             if oracle.is_out_of_budget():
                 return found
-            candidate = Candidate("ladder", case, group, every=True, attempt=attempt)
+            candidate = Candidate(_ladder_name(case), case, group, every=True, attempt=attempt)
             failures.append(oracle.report(candidate).result().failure)
         failed = [one for one in failures if one is not None]
         if failed:
@@ -103,7 +108,7 @@ def _run_ladder(
     top = tuple(rung for rung in rungs if rung.backend == "inductor")
     together = [low[:1], low[1:], top] if stop_early else [low, top]
     groups = [
-        Candidate("ladder", case, group, every=True, repeat_eager=number == 0)
+        Candidate(_ladder_name(case), case, group, every=True, repeat_eager=number == 0)
         for number, group in enumerate(filter(None, together))
     ]
     first = oracle.report(groups[0])
@@ -128,6 +133,35 @@ def _run_ladder(
     if found.failure is not None and found.failure.kind in NOT_BESIDE:
         oracle.sandbox.limit_to_one_job()
     return found
+
+
+def _ladder_name(case: Case) -> str:
+    """Return the name of a candidate that is the whole program, up to one of its calls."""
+    return f"ladder of call {len(case.earlier) + 1}" if case.earlier else "ladder"
+
+
+def find_failing_call(
+    cases: Sequence[Case], rungs: Sequence[Rung], oracle: Oracle, *, stop_at_dynamo: bool = False
+) -> tuple[Case, Bisection]:
+    """Run the ladder for each call in turn, up to the first one that fails; return both.
+
+    `cases` are the program up to each call, the first one first. Where the failing call fails alike
+    without the earlier ones, they are left out.
+    """
+    for case in cases:
+        is_last = case is cases[-1]
+        found = run_ladder(case, rungs, oracle, stop_at_dynamo=stop_at_dynamo, again=is_last)
+        if found.failure is not None or not found.healthy:
+            break
+    if found.failure is None or not case.earlier:
+        return case, found
+    alone = replace(case, earlier=())
+    number, rung = len(case.earlier) + 1, rung_of(rungs, found.failure)
+    candidate = Candidate(f"call {number} alone", alone, (rung,))
+    if found.failure.same(oracle.report(candidate).result().failure):
+        return alone, found
+    note = f"It fails in call {number}, and not if that call is the first one."
+    return case, replace(found, notes=(*found.notes, note))
 
 
 def expect_failure(found: Bisection, oracle: Oracle) -> None:

@@ -283,6 +283,29 @@ class Counter(torch.nn.Module):
         return x * self.steps
 
 
+def stale(module, inputs):
+    """A backend whose compiled graph keeps the inputs of the first call."""
+    first = [x.clone() for x in inputs]
+    return lambda *_: module(*first)
+
+
+def test_a_later_call_finds_a_missing_guard():
+    x, y, z = torch.randn(8), torch.randn(8), torch.randn(8)
+    assert bisect(relu, x, backend=stale).passed
+    found = bisect(relu, x, calls=[y, z], backend=stale)
+    assert found.first_failing == "stale"
+    assert "It fails in call 2, and not if that call is the first one." in found.notes
+
+
+def test_a_later_call_that_fails_alone_needs_no_others():
+    def negative(module, inputs):
+        return lambda *args: tuple(y + (y.sum() < 0) for y in module(*args))
+
+    x = torch.ones(8)
+    found = bisect(torch.sin, x, calls=[-x], backend=negative)
+    assert found.first_failing == "negative" and not found.notes
+
+
 def test_one_recompile_is_no_storm():
     class Caches(torch.nn.Module):
         def __init__(self):

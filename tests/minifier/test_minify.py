@@ -278,6 +278,20 @@ def test_a_break_deep_in_a_live_model_is_left_with_its_module(tmp_path):
     assert sizes[0] == 24 and sizes[-1] <= 1, sizes
 
 
+@pytest.mark.slow
+def test_a_script_makes_the_earlier_calls():
+    def stale(module, inputs):
+        first = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
+        return lambda *_: module(*first)
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    found = minify(model, torch.randn(2, 4), calls=[torch.randn(2, 4)], backend=stale)
+    lines = found.text.splitlines()
+    start = next(number for number, line in enumerate(lines) if "torch.compile(" in line)
+    calls = [line for line in lines[start:] if "compiled(" in line]
+    assert len(calls) == 2 and calls[0] != calls[1], found.text
+
+
 class Taking(nn.Module):
     """Its forward changes what it is given."""
 

@@ -94,14 +94,36 @@ def load_module(
     return module
 
 
-def entry_call(
+def entry_calls(
     module: ModuleType,
-) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """Return (model, args, kwargs) of the call that a module's entry point describes."""
+) -> tuple[Callable[..., object], list[tuple[tuple[object, ...], dict[str, object]]]]:
+    """Return the model and (args, kwargs) of each call that a module's entry point describes.
+
+    Inputs are a tuple, a dict, one value, or a list of tuples and dicts.
+    """
     if hasattr(module, "build"):
         model, inputs = module.build()[:2]
     else:
         model, inputs = module.model, module.inputs
+    return model, [_call_of(one) for one in calls_in(inputs)]
+
+
+def entry_call(
+    module: ModuleType,
+) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+    """Return (model, args, kwargs) of the last call that a module's entry point describes."""
+    model, calls = entry_calls(module)
+    return model, *calls[-1]
+
+
+def calls_in(inputs: object) -> list[object]:
+    """Return the inputs of each call: those of a list of tuples and dicts, else the inputs."""
+    if isinstance(inputs, list) and inputs and all(isinstance(x, tuple | dict) for x in inputs):
+        return inputs
+    return [inputs]
+
+
+def _call_of(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
     if isinstance(inputs, Mapping):
-        return model, (), dict(inputs)
-    return model, inputs if isinstance(inputs, tuple) else (inputs,), {}
+        return (), dict(inputs)
+    return (inputs if isinstance(inputs, tuple) else (inputs,)), {}
