@@ -12,7 +12,7 @@ from fullgraph.compiler.isolation import (
     run_isolated,
 )
 from fullgraph.compiler.private import count_aten_calls, is_local_backend, non_default_config
-from fullgraph.minifier.emit.program_text import ProgramText
+from fullgraph.minifier.emit.program_text import ProgramText, Unwritable
 from fullgraph.minifier.oracle.candidate import Candidate
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
@@ -23,6 +23,7 @@ from fullgraph.minifier.reduce.stages import (
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import script as repro
 from fullgraph.minifier.repro.backend_outcomes import NOT_RUN, find_outcomes, words_for
+from fullgraph.minifier.repro.config_statements import register_backend, sources_beside
 from fullgraph.minifier.repro.script_check import ScriptCheck, check_of, replace_comment
 from fullgraph.minifier.rungs.culprit import Culprit, find_culprit
 from fullgraph.minifier.rungs.ladder_run import run_again
@@ -69,8 +70,17 @@ class ScriptWriter:
         self.backward = bool(reduction.case.loss)
         """Whether the script calls `backward`."""
         backend = self._rung.backend
-        self._named = isinstance(backend, str) and not is_local_backend(backend)
+        self._known = isinstance(backend, str) and not is_local_backend(backend)
+        """Whether every process finds the backend by its name."""
         self._backend = backend if isinstance(backend, str) else self._rung.name
+        self._function = None if isinstance(backend, str) else backend
+        """The backend if it is a function with source, which the script registers."""
+        if self._function is not None:
+            try:
+                register_backend(self._backend, self._function, sources_beside(ProgramText("", "")))
+            except Unwritable:
+                self._function = None
+        self._named = self._known or self._function is not None
 
     def script(
         self, parts: ProgramText, needed: Iterable[str] | None = None
@@ -99,6 +109,7 @@ class ScriptWriter:
             fullgraph=rung.fullgraph,
             mode=rung.mode,
             options=rung.options,
+            register=self._function,
             settings={
                 name: value
                 for name, value in self._changed.items()
@@ -159,7 +170,7 @@ class ScriptWriter:
 
         Inductor is not loaded in this process if only rungs above the failing one need it.
         """
-        if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
+        if not self._known or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
             return {}
         names = dict.fromkeys(
             rung.backend

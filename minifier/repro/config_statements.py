@@ -33,6 +33,14 @@ def write_settings(
     return [_assign_setting(name, value, sources) for name, value in told.items()]
 
 
+def register_backend(name: str, backend: object, sources: Sources) -> str:
+    """Return the line that registers a backend; its definition is added to `sources`.
+
+    Raises Unwritable if the backend has no source.
+    """
+    return f'torch._dynamo.register_backend({Spelling(sources.name).of(backend)}, "{name}")'
+
+
 def _assign_setting(name: str, value: object, sources: Sources) -> str:
     """Return the line `name = value`, or a comment if the value cannot be written as source.
 

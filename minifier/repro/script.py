@@ -38,17 +38,21 @@ def script(
     mode: str | None = None,
     options: Mapping[str, object] | None = None,
     settings: Mapping[str, object] | None = None,
+    register: object = None,
     environment: str | None = None,
 ) -> str:
     """Return a script that exits with an error exactly if `backend` fails as `check` says.
 
     The backend is named only once, so that it can be replaced; `mode` and `options` of Inductor
     become settings. `settings` have full names, "torch._inductor.config.freezing". A setting that
-    is a function is included as source, or becomes a comment. `environment` is the text of the
-    first line; None: the versions and the machine.
+    is a function is included as source, or becomes a comment; so is `register`, a function that the
+    script registers as `backend`. `environment` is the text of the first line; None: the versions
+    and the machine. Raises Unwritable for a `register` without source.
     """
     sources = given.sources_beside(program)
     lines = given.write_settings(mode, options, settings, program, backend, sources)
+    if register is not None:
+        lines.append(given.register_backend(backend, register, sources))
     compiled = f'torch.compile({program.callee}, backend="{backend}"'
     compiled += "" if dynamic is None else f", dynamic={dynamic}"
     compiled += ", fullgraph=True)" if fullgraph or check.kind is Kind.BREAK else ")"
