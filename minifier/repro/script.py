@@ -104,7 +104,9 @@ class _Body:
         self._eager = program.callee
         self.imports: list[str] = []
         made = [] if program.target.isidentifier() else [f"model = {program.target}"]
-        self._inputs = [*made, *program.inputs.splitlines()]
+        is_seeded = not program.random_inputs or "manual_seed" in program.inputs
+        seed = [] if is_seeded else ["torch.manual_seed(0)"]  # an issue quotes what it gives
+        self._inputs = [*seed, *made, *program.inputs.splitlines()]
         compares = check.kind in (Kind.RESULT, Kind.METADATA, Kind.GRADIENT, Kind.MUTATION)
         self._twice = compares and (program.mutates or check.kind is Kind.MUTATION)
         names = ", ".join(self._names_used)
@@ -159,11 +161,8 @@ class _Body:
 
     def _lines_before_call(self) -> list[str]:
         """Return the lines before a call: its inputs, if each call needs its own, and the seeds."""
-        seed = ["torch.manual_seed(0)"]
         lines = list(self._inputs) if self._twice else []
-        if lines and self._program.random_inputs and "manual_seed" not in self._program.inputs:
-            lines = [*seed, *lines]
-        return [*lines, *seed] if self._program.random else lines
+        return [*lines, "torch.manual_seed(0)"] if self._program.random else lines
 
     def _with_backward(self, call: str) -> str:
         """Return the expression of a call and its backward; the call alone if there is no loss."""

@@ -290,6 +290,8 @@ def test_a_script_makes_the_earlier_calls():
     start = next(number for number, line in enumerate(lines) if "torch.compile(" in line)
     calls = [line for line in lines[start:] if "compiled(" in line]
     assert len(calls) == 2 and calls[0] != calls[1], found.text
+    assert found.standalone and "register_backend(stale" in found.text, found.text
+    assert "torch.manual_seed(0)" in found.text  # the issue quotes two numbers
 
 
 class Taking(nn.Module):
