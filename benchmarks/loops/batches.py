@@ -39,9 +39,9 @@ efficientformerv2_s0 nest_tiny coat_lite_tiny repvgg_a0 hardcorenas_a vgg11_bn
 )
 TRANSFORMERS = words(
     """
-RobertaModel XLMRobertaModel MobileBertModel SqueezeBertModel RemBertModel ErnieModel MPNetModel
+RobertaModel XLMRobertaModel GPTBigCodeModel SqueezeBertModel RemBertModel ErnieModel MPNetModel
 GPTNeoModel GPTJModel CodeGenModel FalconModel StableLmModel OlmoModel GraniteModel PersimmonModel
-Starcoder2Model BioGptModel XGLMModel CohereModel DeiTModel
+Starcoder2Model BioGptModel NystromformerModel CohereModel DeiTModel
 """
 )
 SIZES = {
