@@ -99,6 +99,12 @@ class Program:
         body = "".join(f"    {line}\n" for line in self.lines)
         return f"def program({names}):\n{body}    return {', '.join(self.outputs)},\n"
 
+    def function(self) -> Any:
+        """Return the function."""
+        scope = dict(NAMES)
+        exec(compile(self.text, f"<program {self.number}>", "exec"), scope)
+        return scope["program"]
+
     @property
     def configuration(self) -> str:
         """Whether sizes are static or dynamic, and whether it trains."""
