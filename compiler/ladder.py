@@ -121,6 +121,8 @@ def resolve_backend(backend: Backend) -> Backend:
         return "eager"
     if backend == LOOPS.backend:
         _register_loops()
+    if backend in {rung.backend for rung in (*RUNGS, LOOPS)}:
+        return backend  # listing the others imports them all
     names = [name for name, _ in list_backends()]
     if backend in names:
         return backend

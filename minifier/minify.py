@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.errors import FullgraphError
@@ -27,10 +27,11 @@ from fullgraph.minifier.oracle.identity import reduction_id
 from fullgraph.minifier.oracle.journal import Journal
 from fullgraph.minifier.oracle.oracle import Oracle
 from fullgraph.minifier.oracle.sandbox import SECONDS
-from fullgraph.minifier.reduce.reduction import Reduction
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.ladder_run import expect_failure, find_failing_call, rung_of
-from fullgraph.minifier.script_stages import make_minified
+
+if TYPE_CHECKING:
+    from fullgraph.minifier.reduce.reduction import Reduction
 
 _SMALL, _PAUSE = 400, 1.0
 """Largest size of a program that is shown as a script, and seconds between two scripts."""
@@ -189,6 +190,8 @@ def _minify_cases(
             expect_failure(found, oracle)
             rung = rung_of(rungs, found.failure)
             sandbox.load(rungs[: rungs.index(rung) + 1])
+            from fullgraph.minifier.reduce.reduction import Reduction  # loads all reducers
+
             reduction = Reduction(
                 case,
                 rungs,
@@ -213,6 +216,8 @@ def _run_reduction(
     `source` is the program's source code if the user gave it. `kept` is the path of the journal,
     for the message of the FullgraphError that is raised if the reduction itself fails.
     """
+
+    from fullgraph.minifier.script_stages import make_minified
 
     def job(emit: Emit) -> Minified:
         """Return the result; send the progress to the parent process."""

@@ -32,7 +32,6 @@ from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private import find_backend, is_local_backend
 from fullgraph.compiler.program import parse_program
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.bisect.localize import localize
 from fullgraph.minifier.oracle.candidate import Candidate
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
@@ -160,6 +159,8 @@ def _bisect_cases(
                     beside = run_beside(case, rung_of(rungs, found.failure), oracle)
                     found = replace(found, beside=beside)
                 if inside and not oracle.is_out_of_budget():
+                    from fullgraph.minifier.bisect.localize import localize  # loads all reducers
+
                     found = localize(case, rungs, found, oracle)
             except ReductionRefused as error:
                 found = replace(found, refused=str(error))
