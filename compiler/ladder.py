@@ -70,7 +70,7 @@ def ladder(
     if resolved in known:
         rungs = RUNGS[: known.index(resolved) + 1]
     else:
-        name = resolved if isinstance(resolved, str) else getattr(resolved, "__name__", "backend")
+        name = resolved if isinstance(resolved, str) else _name_of_function(resolved)
         below = RUNGS[: 3 if follows_autograd(resolved) else 2]
         top = Rung(name, resolved, f"the backend {name}")
         rungs = (*below, LOOPS if resolved == LOOPS.backend else top)
@@ -82,6 +82,16 @@ def ladder(
         *rungs,
         Rung(f"{top.name} ({extra})", top.backend, extra, mode=mode, options=options or {}),
     )
+
+
+def _name_of_function(backend: object) -> str:
+    """Return a name for a backend that is a function: its own, unless it is taken or is none."""
+    name = str(getattr(backend, "__name__", ""))
+    taken = {*torch.compiler.list_backends(exclude_tags=None)}
+    taken |= {rung.name for rung in (*RUNGS, LOOPS)}
+    if not name.isidentifier():
+        return "backend"
+    return f"{name}_backend" if name in taken else name
 
 
 def follows_autograd(backend: Backend) -> bool:

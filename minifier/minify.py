@@ -124,7 +124,7 @@ def minify(
     call_text = text_of_call(sys._getframe(1)) if source is None else None
     path = _script_path(out)
     name = reduction_id(cases[-1], rungs)
-    has_script = False
+    has_script, before = False, path.read_bytes() if path.exists() else None
 
     def on_message(message: object) -> None:
         """Write the smallest script so far, and report the progress."""
@@ -153,8 +153,10 @@ def minify(
         )
     found = replace(found, seconds=time.monotonic() - start)
     if not found.text:
-        if has_script:
+        if has_script and before is None:
             path.unlink()  # what fails only sometimes has no script
+        elif has_script and before is not None:
+            path.write_bytes(before)
         return found
     _write_atomically(path, found.text)
     return replace(found, path=path)

@@ -31,7 +31,7 @@ from fullgraph.compiler.isolation.job_outcome import (
     pickle_plain,
 )
 from fullgraph.compiler.isolation.output_capture import ClippedText, flush_streams
-from fullgraph.compiler.isolation.process_memory import process_memory, seconds_waited
+from fullgraph.compiler.isolation.process_memory import process_memory, share_of_waiting
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class ForkedChild(Generic[T]):
         self._result: tuple[bytes, Any] | None = None
         self._pid: int | None = None
         self._exit_code: int | None = None
-        self._waited = 0.0
+        self._waiting = 0.0
         self._pipes: list[int] = []
         """Descriptors to read from: of what the job emits, then of what it prints."""
 
@@ -194,7 +194,7 @@ class ForkedChild(Generic[T]):
             while self._result is None and not self._has_exited():
                 left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
                 if left <= 0 or stop():
-                    self._waited = seconds_waited(self._pid)
+                    self._waiting = share_of_waiting(self._pid)
                     return "timeout"
                 if limit and time.monotonic() - measured > _POLL:
                     if process_memory(self._pid) > limit:
@@ -234,7 +234,7 @@ class ForkedChild(Generic[T]):
         shared: dict[str, Any] = {
             "where": "fork",
             "seconds": seconds,
-            "waited": self._waited,
+            "waiting": self._waiting,
             "messages": tuple(self._messages),
             "output": self._output.text(),
         }

@@ -36,8 +36,8 @@ class JobOutcome(Generic[T_co]):
     where: JobProcess
     seconds: float
     """Wall time of the job, isolation included."""
-    waited: float = 0.0
-    """Seconds that a job that was out of time waited for a processor, over its threads."""
+    waiting: float = 0.0
+    """Share of the time that a job out of time could run in which it waited for a processor."""
     value: T_co | None = None
     """What the job returned, if `status` is "ok"."""
     messages: tuple[object, ...] = ()

@@ -23,18 +23,26 @@ def process_memory(pid: int) -> int:
     return total
 
 
-def seconds_waited(pid: int) -> float:
-    """Return the seconds that a process and its descendants waited for a processor.
+def share_of_waiting(pid: int) -> float:
+    """Return the share of the time in which a process could run that it waited for a processor.
 
-    Each thread counts, and a process that has ended does not. 0 if the kernel does not tell.
+    All threads of the process and of its descendants count; one that sleeps can not run. 0 if the
+    kernel does not tell.
     """
-    total = 0.0
-    with contextlib.suppress(OSError, ValueError, IndexError):
+    ran, waited = _scheduled(pid)
+    return waited / (ran + waited) if waited else 0.0
+
+
+def _scheduled(pid: int) -> tuple[int, int]:
+    """Return the nanoseconds that the threads of a process ran, and that they waited to."""
+    ran = waited = 0
+    with contextlib.suppress(OSError, ValueError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            total += int((thread / "schedstat").read_text().split()[1]) / 1e9
-            for child in (thread / "children").read_text().split():
-                total += seconds_waited(int(child))
-    return total
+            times = [tuple(map(int, (thread / "schedstat").read_text().split()[:2]))]
+            times += [_scheduled(int(one)) for one in (thread / "children").read_text().split()]
+            ran += sum(one for one, _ in times)
+            waited += sum(one for _, one in times)
+    return ran, waited
 
 
 def available_memory() -> int:

@@ -65,8 +65,7 @@ def loops(
         except UnsupportedOperator as error:
             if not options.get("fallback"):
                 raise
-            warnings.warn(f"{error}; the graph runs in eager.", stacklevel=2)
-            return EagerCode(graph)
+            return EagerCode(graph, str(error))
         if callable(listener):
             listener(program)
         return program.code
@@ -86,10 +85,18 @@ class EagerCode:
     """A graph of ATen operators that runs in eager: `loops` does not have one of them."""
 
     graph: torch.fx.GraphModule
+    refusal: str
 
     def load(self) -> Callable[[list[object]], object]:
-        """Return the function, which takes a list of inputs."""
-        return lambda inputs: self.graph(*inputs)
+        """Return the function: it takes a list of inputs, which it empties. It warns here."""
+        warnings.warn(f"{self.refusal}; the graph runs in eager.", stacklevel=2)
+
+        def run(inputs: list[object]) -> object:
+            given = [*inputs]
+            inputs.clear()
+            return self.graph(*given)
+
+        return run
 
 
 @functools.cache

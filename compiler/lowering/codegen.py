@@ -181,6 +181,10 @@ def size_text(value: sympy.Basic) -> str:
     """Return a number, or a condition of sizes, as a Python expression of its symbols."""
     if value in (sympy.true, sympy.false):
         return str(bool(value))
+    has_fractions = value.has(sympy.Float) or any(not one.is_integer for one in value.free_symbols)
+    if has_fractions and not value.is_Symbol:
+        known = {one: one.definition for one in value.free_symbols if isinstance(one, HostNumber)}
+        return f"({python_text(value.xreplace(known))})"
     names = {
         symbol: f"({python_text(symbol.definition)})"
         if isinstance(symbol, HostNumber)

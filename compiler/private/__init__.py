@@ -180,6 +180,7 @@ from fullgraph.compiler.private.torch_state import (
     set_log_state,
     set_tensor_version,
     skip_guard_profiling,
+    unlimited_recompiles,
     use_compile_threads,
 )
 from fullgraph.compiler.private.tracer_state import (
@@ -370,6 +371,7 @@ __all__ = [
     "triton_function",
     "triton_kernel",
     "tx_position",
+    "unlimited_recompiles",
     "unwrap_compiled",
     "unwrap_compiled_graph",
     "use_compile_threads",

@@ -191,6 +191,16 @@ def forbid_recompiles(wanted: bool) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def unlimited_recompiles() -> Iterator[None]:
+    """Compile a frame in the block however often it was compiled before."""
+    import torch._dynamo.config as dynamo
+
+    names = ("recompile_limit", "accumulated_recompile_limit")
+    with dynamo.patch({name: 1 << 20 for name in names if hasattr(dynamo, name)}):
+        yield
+
+
 def compiled_graphs() -> int:
     """Return how many graphs torch has compiled in this process since Dynamo was reset."""
     from torch._dynamo.utils import counters

@@ -32,6 +32,7 @@ from fullgraph.compiler.private import (
     forbid_recompiles,
     is_dynamo_error,
     silence_torch_logs,
+    unlimited_recompiles,
 )
 from fullgraph.compiler.results import RunResults, run_and_record, seed_generators
 from fullgraph.minifier.oracle.case import Case
@@ -214,13 +215,14 @@ def _raise_on_storm(case: Case, compiled: Callable[..., object]) -> None:
     Returns before that if one of the calls after the second compiles nothing: torch compiles some
     programs twice, with sizes that are dynamic the second time.
     """
-    for number in range(STORM):
-        before = compiled_graphs()
-        _run(case, compiled)
-        if number >= 2 and compiled_graphs() == before:
-            return
-    with forbid_recompiles(True):
-        _run(case, compiled)
+    with unlimited_recompiles():
+        for number in range(STORM):
+            before = compiled_graphs()
+            _run(case, compiled)
+            if number >= 2 and compiled_graphs() == before:
+                return
+        with forbid_recompiles(True):
+            _run(case, compiled)
 
 
 def _failure_of_error(case: Case, rung: Rung, error: Exception) -> Failure:

@@ -40,7 +40,8 @@ SECONDS = 300.0
 
 OUT_OF_MEMORY = "OutOfMemoryError"
 BUSY = 0.2
-"""Share of its time that a candidate waits for a processor from which its limit says nothing."""
+"""Share of the time that a candidate could run in which it waited for a processor, from which its
+time limit says nothing."""
 _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileNotFoundError")
 """Types of exceptions that are due to the machine rather than to the program."""
 
@@ -103,6 +104,10 @@ class Sandbox:
         self.limit_to_one_job()
         for thread in self._listening:
             thread.join()
+
+    def use_one_thread(self) -> None:
+        """Run candidates with one thread from now on."""
+        self.threads = 1
 
     @property
     def stopped(self) -> bool:
@@ -245,7 +250,7 @@ def _make_report(outcome: JobOutcome[None]) -> Report:
         if outcome.error and outcome.error.traceback and outcome.error.type in _EXITS:
             reason = f"it raises {': '.join(filter(None, (outcome.error.type, reason)))}"
         return Report(ends, f"It could not be tried: {reason}.")
-    if outcome.status == "timeout" and outcome.waited > BUSY * outcome.seconds:
+    if outcome.status == "timeout" and outcome.waiting > BUSY:
         reason = f"it did not end within {outcome.seconds:.0f} s on a machine that was busy"
         return Report((*ends, RungOutcome(began[-1], None, outcome.seconds, unfinished=reason)))
     kind, signature, message = _classify_end(outcome)

@@ -90,7 +90,7 @@ def _words_of(outcome: JobOutcome[None]) -> str:
         case "signal":
             return f"fails: the process dies of {outcome.signal}"
         case "timeout":
-            if outcome.waited > BUSY * outcome.seconds:
+            if outcome.waiting > BUSY:
                 return f"not finished within {outcome.seconds:.0f} s on a machine that was busy"
             return f"fails: it does not end within {outcome.seconds:.0f} s"
         case "memory":

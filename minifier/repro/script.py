@@ -271,11 +271,15 @@ class _Body:
 
     def _forbid_recompile(self) -> Iterator[str]:
         """Yield the lines that raise an exception on a recompile."""
+        earlier = [f"compiled({', '.join(arguments)})" for arguments in self._program.earlier]
+        calls = [*earlier, self._call_of("compiled")]
+        if earlier:
+            yield f"torch._dynamo.config.recompile_limit = {1 << 10}"
         yield f"compiled = {self._compiled}"
         yield f"for _ in range({STORM}):"
-        yield from _indent_lines([self._call_of("compiled")])
+        yield from _indent_lines(calls)
         yield 'with torch.compiler.set_stance("fail_on_recompile"):'
-        yield from _indent_lines([self._call_of("compiled")])
+        yield from _indent_lines(calls)
 
     def _compare_times(self) -> Iterator[str]:
         """Yield the lines that compare the times of eager and compiled calls."""

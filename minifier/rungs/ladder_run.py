@@ -75,10 +75,13 @@ def _run_healthy_again(
     for group, count in counts:
         failures = []
         for attempt in range(2, count + 1):
+            candidate = Candidate(_ladder_name(case), case, group, every=True, attempt=attempt)
             if oracle.is_out_of_budget():
                 return found
-            candidate = Candidate(_ladder_name(case), case, group, every=True, attempt=attempt)
-            failures.append(oracle.report(candidate).result().failure)
+            report = oracle.report(candidate).result()
+            if report.broken or report.unfinished:
+                return found
+            failures.append(report.failure)
         failed = [one for one in failures if one is not None]
         if failed:
             refused = (
@@ -149,6 +152,7 @@ def find_failing_call(
     without the earlier ones, they are left out.
     """
     for case in cases:
+        oracle.sandbox.use_one_thread()
         is_last = case is cases[-1]
         found = run_ladder(case, rungs, oracle, stop_at_dynamo=stop_at_dynamo, again=is_last)
         if found.failure is not None or not found.healthy:

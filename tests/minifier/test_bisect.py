@@ -306,6 +306,14 @@ def test_a_later_call_that_fails_alone_needs_no_others():
     assert found.first_failing == "negative" and not found.notes
 
 
+def test_a_backend_with_the_name_of_a_rung_is_another_rung():
+    def eager(module, inputs):
+        return lambda *args: tuple(y + 1 for y in module(*args))
+
+    found = bisect(torch.sin, torch.ones(3), backend=eager)
+    assert found.first_failing == "eager_backend"
+
+
 def test_one_recompile_is_no_storm():
     class Caches(torch.nn.Module):
         def __init__(self):

@@ -105,15 +105,23 @@ def _compile(sources: list[KernelSource], prelude: str, folder: Path) -> None:
             assert process.stdin is not None
             process.stdin.write(text)
             process.stdin.close()
-        for process, unit, text, target in running:
-            assert process.stderr is not None
-            errors = process.stderr.read()
-            if process.wait():
+        ends = [_wait(process) for process, *_ in running]
+        for errors, (process, unit, text, target) in zip(ends, running, strict=True):
+            if process.returncode:
                 raise RuntimeError(f"{command[0]} failed:\n{errors[:4000]}\n{text}")
             library = f"unit_{digest(text)}.so"
             os.replace(target, folder / library)
             for source in unit:
                 write_file(folder / source.name, library)
+
+
+def _wait(process: subprocess.Popen[str]) -> str:
+    """Wait until a compiler has ended; return what it wrote to stderr."""
+    assert process.stderr is not None
+    with process.stderr as errors:
+        text = errors.read()
+    process.wait()
+    return text
 
 
 def _split(sources: list[KernelSource]) -> list[list[KernelSource]]:

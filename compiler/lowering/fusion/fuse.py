@@ -11,7 +11,7 @@ import sympy
 from fullgraph.compiler.lowering.fusion.inline import bytes_of, inline_producers
 from fullgraph.compiler.lowering.fusion.joining import join, make_kernel
 from fullgraph.compiler.lowering.fusion.kernels import Kernel, Plan
-from fullgraph.compiler.lowering.ir import Extern, Loop, LoopGraph, Sizes, symbols_in
+from fullgraph.compiler.lowering.ir import Extern, Loop, LoopGraph, Sizes, symbols_from, symbols_in
 
 MAX_SIBLINGS = 8
 """Number of latest kernels that are tried for a loop that reads the same buffers."""
@@ -51,20 +51,9 @@ def fuse(graph: LoopGraph) -> Plan:
         results = step.results if isinstance(step, Extern) else (step.name,)
         writer.update({name: number for name in results if name})
         if isinstance(step, Extern):
-            writer.update(dict.fromkeys(_symbols_from(step, graph) - set(writer), number))
+            writer.update(dict.fromkeys(symbols_from(step, graph) - set(writer), number))
     order = nx.lexicographical_topological_sort(dependencies)
     return Plan(graph, tuple(groups[number] for number in order))
-
-
-def _symbols_from(extern: Extern, graph: LoopGraph) -> set[sympy.Symbol]:
-    """Return the symbols of sizes that are known when an extern call has run."""
-    sizes = [size for name in extern.results if name for size in graph.buffers[name].sizes]
-    found = {size for size in sizes if isinstance(size, sympy.Symbol)} | {extern.scalar}
-    given = {one for one in graph.inputs if isinstance(one, sympy.Symbol)}
-    for one in graph.inputs:
-        if isinstance(one, str):
-            given.update(*(size.free_symbols for size in graph.buffers[one].sizes))
-    return {one for one in found if one is not None} - given
 
 
 def _candidates(

@@ -22,6 +22,7 @@ from fullgraph.compiler.lowering.ir import (
     product,
     simplify,
     substitute,
+    symbols_from,
     transform,
     walk_expressions,
     with_index,
@@ -73,13 +74,15 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
 def drop_unused(graph: LoopGraph) -> list[Step]:
     """Return the steps on whose results an output, an update or an assertion depends.
 
-    Extern calls that return no tensor stay: they check something, or return a number.
+    Extern calls that return no tensor stay: they check something, or return a number. So do those
+    that tell a size, which depends on data.
     """
     needed = graph.kept
     kept: list[Step] = []
     for step in reversed(graph.steps):
         results = step.results if isinstance(step, Extern) else (step.name,)
-        if needed.intersection(results) or not results:
+        tells_size = isinstance(step, Extern) and symbols_from(step, graph)
+        if needed.intersection(results) or not results or tells_size:
             needed.update(step.reads)
             kept.append(step)
     return kept[::-1]

@@ -38,6 +38,7 @@ from fullgraph.compiler.lowering.ir.loops import (
     Update,
     View,
     strides_of,
+    symbols_from,
     symbols_in,
 )
 from fullgraph.compiler.lowering.ir.operators import DTYPES, FLOAT_UNARY, HEAVY, SPECIAL
@@ -79,6 +80,7 @@ __all__ = [
     "simplify",
     "strides_of",
     "substitute",
+    "symbols_from",
     "symbols_in",
     "trace_loops",
     "transform",

@@ -175,7 +175,7 @@ COMPLEX: Mapping[str, Callable[[Call], View]] = {
     "view_as_complex": lambda call: as_complex(call.view("self")),
     "_to_copy": _lower_copy,
     "full": lambda call: _write(call, *_elements(call, "fill_value")),
-    **dict.fromkeys(("_conj", "conj_physical"), _lower_conjugate),
+    **dict.fromkeys(("_conj", "conj_physical", "_conj_physical"), _lower_conjugate),
     "as_strided": _lower_as_strided,
     "complex": _lower_complex,
     "mul": _lower_mul,

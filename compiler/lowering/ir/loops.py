@@ -260,6 +260,17 @@ def strides_of(view: View, buffer: Buffer) -> tuple[Sizes, sympy.Expr] | None:
     return tuple(strides), offset
 
 
+def symbols_from(extern: Extern, graph: LoopGraph) -> set[sympy.Symbol]:
+    """Return the symbols of sizes that are known when an extern call has run."""
+    sizes = [size for name in extern.results if name for size in graph.buffers[name].sizes]
+    found = {size for size in sizes if isinstance(size, sympy.Symbol)} | {extern.scalar}
+    given = {one for one in graph.inputs if isinstance(one, sympy.Symbol)}
+    for one in graph.inputs:
+        if isinstance(one, str):
+            given.update(*(size.free_symbols for size in graph.buffers[one].sizes))
+    return {one for one in found if one is not None} - given
+
+
 def symbols_in(step: Step) -> set[sympy.Symbol]:
     """Return the symbols of sizes in a step's loops, values and arguments."""
     if isinstance(step, Extern):

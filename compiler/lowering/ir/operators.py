@@ -94,7 +94,7 @@ def number_value(number: sympy.Expr, dtype: torch.dtype) -> Expression:
     """
     if dtype.is_floating_point:
         return IndexValue(dtype, number)
-    return cast(index_value(number), dtype)
+    return cast(IndexValue(torch.int64 if number.is_integer else torch.float64, number), dtype)
 
 
 def compare(operator: str, first: sympy.Expr, second: sympy.Expr) -> Expression:

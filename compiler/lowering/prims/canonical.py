@@ -63,7 +63,7 @@ _CANONICAL: Mapping[CanonicalKind, str] = {
         bitwise_and.Scalar bitwise_or.Scalar bitwise_xor.Scalar
         bitwise_left_shift.Tensor bitwise_right_shift.Tensor
         logical_and logical_or logical_xor where.self
-        complex conj_physical angle frexp.Tensor
+        complex conj_physical _conj_physical angle frexp.Tensor
     """
     + " ".join(f"special_{name}" for name in (*BESSEL_FUNCTIONS, *POLYNOMIALS)),
     "reduction": """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -45,9 +46,14 @@ def _parts(x: Operand) -> tuple[Tensor | float, Tensor | float]:
     return complex(x).real, complex(x).imag
 
 
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    """Multiply; 0 times an infinity is 0, where a part of a complex number vanishes."""
+    return torch.where((x == 0) | (y == 0), 0, x * y)
+
+
 def _exp(x: Tensor) -> Tensor:
     size = x.real.exp()
-    return torch.complex(size * x.imag.cos(), size * x.imag.sin())
+    return torch.complex(_product(size, x.imag.cos()), _product(size, x.imag.sin()))
 
 
 def _log(x: Tensor) -> Tensor:
@@ -71,7 +77,8 @@ def _reciprocal(x: Tensor) -> Tensor:
 def _divide_unless_real(x: Operand, y: Operand) -> object:
     """Divide by a complex number; leave a division by a real one, which is one of both parts."""
     if isinstance(y, complex):
-        return x * (1 / y)
+        assert isinstance(x, Tensor)
+        y = torch.full([], y, dtype=torch.result_type(x, y), device=x.device)
     return _divide(x, y) if isinstance(y, Tensor) and y.is_complex() else NotImplemented
 
 
@@ -79,38 +86,49 @@ def _divide(x: Operand, y: Tensor) -> Tensor:
     """Divide by a number whose parts are scaled, so that no square is out of range."""
     (a, b), (c, d) = _parts(x), (y.real, y.imag)
     scale = torch.maximum(c.abs(), d.abs())
+    scale = torch.where((scale == 0) | scale.isinf(), 1, scale)
     c, d = c / scale, d / scale
-    size = (c * c + d * d) * scale
-    return torch.complex((a * c + b * d) / size, (b * c - a * d) / size)
+    square = c * c + d * d
+    size = square * scale
+    real, imaginary = (a * c + b * d) / size, (b * c - a * d) / size
+    real, imaginary = (torch.where(square.isinf(), 0, one) for one in (real, imaginary))
+    return torch.complex(
+        torch.where(square == 0, a / square, real), torch.where(square == 0, b / square, imaginary)
+    )
 
 
 def _sin(x: Tensor) -> Tensor:
     a, b = x.real, x.imag
-    return torch.complex(a.sin() * b.cosh(), a.cos() * b.sinh())
+    return torch.complex(_product(a.sin(), b.cosh()), _product(a.cos(), b.sinh()))
 
 
 def _cos(x: Tensor) -> Tensor:
     a, b = x.real, x.imag
-    return torch.complex(a.cos() * b.cosh(), -a.sin() * b.sinh())
+    return torch.complex(_product(a.cos(), b.cosh()), _product(-a.sin(), b.sinh()))
 
 
 def _sinh(x: Tensor) -> Tensor:
     a, b = x.real, x.imag
-    return torch.complex(a.sinh() * b.cos(), a.cosh() * b.sin())
+    return torch.complex(_product(a.sinh(), b.cos()), _product(a.cosh(), b.sin()))
 
 
 def _cosh(x: Tensor) -> Tensor:
     a, b = x.real, x.imag
-    return torch.complex(a.cosh() * b.cos(), a.sinh() * b.sin())
+    return torch.complex(_product(a.cosh(), b.cos()), _product(a.sinh(), b.sin()))
 
 
 def _tanh(x: Tensor) -> Tensor:
-    """Return the quotient of sinh and cosh, divided by the exponential that both grow with."""
+    """Return tanh by Kahan's formula, in which no difference cancels."""
     a, b = x.real, x.imag
-    decay = (-2 * a.abs()).exp()
-    size = 1 + decay * decay + 2 * decay * (2 * b).cos()
-    real = (1 - decay * decay) / size
-    return torch.complex(torch.copysign(real, a), 2 * decay * (2 * b).sin() / size)
+    tangent, sine = b.tan(), a.clamp(-20, 20).sinh()
+    scale, root = 1 + tangent * tangent, (1 + sine * sine).sqrt()
+    size = 1 + scale * sine * sine
+    return torch.complex(scale * root * sine / size, tangent / size)
+
+
+def _log1p(x: Tensor) -> Tensor:
+    a, b = x.real, x.imag
+    return torch.complex(torch.log1p(a * (2 + a) + b * b) / 2, torch.atan2(b, 1 + a))
 
 
 def _power(x: Operand, exponent: Operand) -> Tensor:
@@ -128,7 +146,10 @@ def _power(x: Operand, exponent: Operand) -> Tensor:
         }
         return powers[exponent]()
     if not isinstance(x, Tensor):
-        return _exp(exponent * torch.tensor(x, dtype=torch.complex64).log())
+        assert isinstance(exponent, Tensor)
+        if x == 0:
+            return torch.where(exponent == 0, math.nan, 0.0).to(exponent.dtype)  # as in eager
+        return _exp(exponent * cmath.log(x))
     dtype = torch.result_type(x, exponent)
     power = _exp(exponent * _log(x.to(dtype)))
     return torch.where(x == 0, torch.where(_is_zero(exponent, x), 1.0, 0.0).to(dtype), power)
@@ -157,7 +178,7 @@ _UNARY: Mapping[str, Callable[[Tensor], Tensor]] = {
     "log": _log,
     "log2": lambda x: _log(x) / math.log(2),
     "log10": lambda x: _log(x) / math.log(10),
-    "log1p": lambda x: _log(1 + x),
+    "log1p": _log1p,
     "sqrt": _sqrt,
     "rsqrt": lambda x: _reciprocal(_sqrt(x)),
     "reciprocal": _reciprocal,

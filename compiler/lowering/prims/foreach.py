@@ -44,11 +44,12 @@ def _foreach(function: Callable[..., Tensor], *args: object, **kwargs: object) -
     ]
 
 
-def _extreme(name: str, x: Tensor, other: Tensor | Number) -> Tensor:
-    if not isinstance(other, Tensor):
-        other = aten.full.default([], other, dtype=x.dtype, device=x.device)
-    result: Tensor = getattr(torch, name)(x, other)
-    return result
+def _maximum(x: Tensor, other: Tensor | Number) -> Tensor:
+    return torch.maximum(x, other) if isinstance(other, Tensor) else torch.clamp(x, min=other)
+
+
+def _minimum(x: Tensor, other: Tensor | Number) -> Tensor:
+    return torch.minimum(x, other) if isinstance(other, Tensor) else torch.clamp(x, max=other)
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
@@ -56,8 +57,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
     "powsum": lambda x, ord=2, dtype=None: (x.abs() ** ord).sum(dtype=dtype),
     "addcdiv": lambda x, a, b, value=1: x + value * a / b,
     "addcmul": lambda x, a, b, value=1: x + value * a * b,
-    **dict.fromkeys(("maximum", "clamp_min"), functools.partial(_extreme, "maximum")),
-    **dict.fromkeys(("minimum", "clamp_max"), functools.partial(_extreme, "minimum")),
+    **dict.fromkeys(("maximum", "clamp_min"), _maximum),
+    **dict.fromkeys(("minimum", "clamp_max"), _minimum),
     "max": lambda x: aten.amax(x, []),
     "zero": torch.zeros_like,
     "copy": aten.copy.default,

@@ -200,6 +200,15 @@ def test_functions_of_complex_numbers() -> None:
     check(function, z, w, torch.randn(4, 5))
 
 
+def test_complex_functions_at_their_edges() -> None:
+    def function(z: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [z.tanh(), z.log1p(), z.sin(), 2.0**z, y / 0j, z / y, y.exp(), y.conj_physical()]
+
+    z = torch.tensor([1e-8, 1e-6j, 0.001 + 1.57j, 20 + 1j], dtype=torch.complex128)
+    y = torch.tensor([1 + 1j, complex(torch.inf, 0), 100, -2j], dtype=torch.complex128)
+    check(function, z, y)
+
+
 def test_lists_of_tensors() -> None:
     def function(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
         pair = [a, b]
@@ -209,7 +218,7 @@ def test_lists_of_tensors() -> None:
             *torch._foreach_add(pair, 1), *torch._foreach_sub(pair, scaled, alpha=2), *moved,
             *torch._foreach_lerp(pair, scaled, 0.3), *torch._foreach_norm(pair),
             *torch._foreach_maximum(pair, 0.1), *torch._foreach_addcmul(pair, pair, scaled),
-            *torch._foreach_sqrt(scaled),
+            *torch._foreach_sqrt(scaled), *torch._foreach_clamp_min([a.long()], 0.5),
         ]  # fmt: skip
 
     check(function, torch.rand(3, 4), torch.rand(5))

@@ -84,11 +84,23 @@ def test_a_shorter_last_batch_trains() -> None:
         lambda x: F.interpolate(x, size=(2 * x.shape[2], 7), mode="bilinear"),
         lambda x: x[:, :, : int(x.shape[2] * 0.7)].exp(),
         lambda x: x.new_full((x.shape[2] // 2 + 1, 3), x.shape[2] / 4),
+        lambda x: torch.full((3,), x.shape[2] / 40, dtype=torch.bool),
     ],
 )
 def test_numbers_computed_from_sizes(function: Callable[..., Any]) -> None:
     calls = [(torch.randn(1, 2, size, 4, requires_grad=True),) for size in (5, 6, 11)]
     check(function, calls, dynamic=True)
+
+
+def test_sizes_and_numbers_that_depend_on_data() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        number = x.sum().item()
+        torch._check(number > 0.5)
+        return x * number + x.nonzero().shape[0] + x[x < 0.5].shape[0]
+
+    settings = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+    with torch._dynamo.config.patch(settings):
+        check(function, [(torch.tensor([0.0, 0.25, 3.0]),)])
 
 
 def test_a_size_is_not_rounded_to_bfloat16() -> None:
