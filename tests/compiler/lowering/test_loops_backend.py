@@ -260,7 +260,7 @@ def test_checks_of_extern_operators_run() -> None:
 
 
 def test_size_with_an_unknown_function_is_refused() -> None:
-    symbol = sympy.Symbol("s0")
+    symbol = sympy.Symbol("s0", integer=True, positive=True)
     for text in (size_text, lambda value: index_text(value, {symbol: "s0"}, CPP_INDEX)):
         with pytest.raises(UnsupportedOperator, match="with sin"):
             text(sympy.sin(symbol))
