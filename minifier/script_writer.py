@@ -73,7 +73,8 @@ class ScriptWriter:
         self._known = isinstance(backend, str) and not is_local_backend(backend)
         """Whether every process finds the backend by its name."""
         self._backend = backend if isinstance(backend, str) else self._rung.name
-        self._function = None if isinstance(backend, str) else backend
+        is_harmless = self._failure.kind is not Kind.MEMORY  # the script would take all there is
+        self._function = backend if is_harmless and not isinstance(backend, str) else None
         """The backend if it is a function with source, which the script registers."""
         if self._function is not None:
             try:

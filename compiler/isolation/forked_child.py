@@ -31,7 +31,7 @@ from fullgraph.compiler.isolation.job_outcome import (
     pickle_plain,
 )
 from fullgraph.compiler.isolation.output_capture import ClippedText, flush_streams
-from fullgraph.compiler.isolation.process_memory import process_memory, share_of_waiting
+from fullgraph.compiler.isolation.process_memory import process_memory, scheduled_seconds
 
 T = TypeVar("T")
 
@@ -46,6 +46,16 @@ _MESSAGE, _VALUE, _ERROR = b"m", b"v", b"e"
 _CHUNK = 1 << 20
 _POLL = 0.05
 """Seconds between checks of the child's state and memory while it sends nothing."""
+
+
+def _share_of_waiting(before: tuple[float, float, float], pid: int) -> float:
+    """Return the share of the time since `before` in which a process waited for a processor.
+
+    `before` is a time, and the seconds that the process had run and waited then. Of several threads
+    it is the share of the time in which they could run.
+    """
+    ran, waited = (new - old for new, old in zip(scheduled_seconds(pid), before[1:], strict=True))
+    return waited / max(time.monotonic() - before[0], ran + waited)
 
 
 def _never() -> bool:
@@ -187,15 +197,19 @@ class ForkedChild(Generic[T]):
         """
         assert self._pid is not None
         limit = memory and memory + process_memory(self._pid)
-        measured = time.monotonic()
+        measured, halfway = time.monotonic(), None
         with selectors.DefaultSelector() as selector, self._wake_at_exit(selector, self._pid):
             for descriptor in self._pipes:
                 selector.register(descriptor, selectors.EVENT_READ, self._read)
             while self._result is None and not self._has_exited():
                 left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
                 if left <= 0 or stop():
-                    self._waiting = share_of_waiting(self._pid)
+                    if halfway is not None:
+                        self._waiting = _share_of_waiting(halfway, self._pid)
                     return "timeout"
+                is_late = deadline is not None and time.monotonic() > (self._start + deadline) / 2
+                if is_late and halfway is None:
+                    halfway = time.monotonic(), *scheduled_seconds(self._pid)
                 if limit and time.monotonic() - measured > _POLL:
                     if process_memory(self._pid) > limit:
                         return "memory"

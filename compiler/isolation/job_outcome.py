@@ -37,7 +37,9 @@ class JobOutcome(Generic[T_co]):
     seconds: float
     """Wall time of the job, isolation included."""
     waiting: float = 0.0
-    """Share of the time that a job out of time could run in which it waited for a processor."""
+    """Share of the last half of its time in which a job that is out of time waited for a processor.
+
+    A job that sleeps waits for none."""
     value: T_co | None = None
     """What the job returned, if `status` is "ok"."""
     messages: tuple[object, ...] = ()

@@ -23,23 +23,18 @@ def process_memory(pid: int) -> int:
     return total
 
 
-def share_of_waiting(pid: int) -> float:
-    """Return the share of the time in which a process could run that it waited for a processor.
+def scheduled_seconds(pid: int) -> tuple[float, float]:
+    """Return the seconds that the threads of a process ran, and that they waited for a processor.
 
-    All threads of the process and of its descendants count; one that sleeps can not run. 0 if the
-    kernel does not tell.
+    Those of its descendants count. (0, 0) if the kernel does not tell.
     """
-    ran, waited = _scheduled(pid)
-    return waited / (ran + waited) if waited else 0.0
-
-
-def _scheduled(pid: int) -> tuple[int, int]:
-    """Return the nanoseconds that the threads of a process ran, and that they waited to."""
-    ran = waited = 0
+    ran = waited = 0.0
     with contextlib.suppress(OSError, ValueError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            times = [tuple(map(int, (thread / "schedstat").read_text().split()[:2]))]
-            times += [_scheduled(int(one)) for one in (thread / "children").read_text().split()]
+            own, other = (thread / "schedstat").read_text().split()[:2]
+            times = [(int(own) / 1e9, int(other) / 1e9)]
+            children = (thread / "children").read_text().split()
+            times += [scheduled_seconds(int(child)) for child in children]
             ran += sum(one for one, _ in times)
             waited += sum(one for _, one in times)
     return ran, waited

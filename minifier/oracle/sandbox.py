@@ -40,8 +40,7 @@ SECONDS = 300.0
 
 OUT_OF_MEMORY = "OutOfMemoryError"
 BUSY = 0.2
-"""Share of the time that a candidate could run in which it waited for a processor, from which its
-time limit says nothing."""
+"""Share of its time in which a candidate waits for a processor from which its limit says nothing."""
 _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileNotFoundError")
 """Types of exceptions that are due to the machine rather than to the program."""
 
