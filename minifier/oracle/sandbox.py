@@ -40,7 +40,7 @@ SECONDS = 300.0
 
 OUT_OF_MEMORY = "OutOfMemoryError"
 BUSY = 0.2
-"""Share of its time in which a candidate waits for a processor from which its limit says nothing."""
+"""Share of its time in which a candidate waited for a processor: its limit says nothing then."""
 _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileNotFoundError")
 """Types of exceptions that are due to the machine rather than to the program."""
 
