@@ -13,11 +13,14 @@ Number = int | float | bool
 
 
 def foreach_decompositions() -> Mapping[str, Callable[..., list[Tensor]]]:
-    """Return the decomposition of each operator of lists that returns new tensors."""
+    """Return the decomposition of each operator of lists that returns new tensors.
+
+    The names are those of torch's functions: `torch.ops.aten` lists what was asked for before.
+    """
+    names = {name.removesuffix("_") for name in dir(torch) if name.startswith("_foreach_")}
     return {
         f"{name}.{overload}": functools.partial(_foreach, _operator_of(name))
-        for name in dir(aten)
-        if name.startswith("_foreach_") and not name.endswith("_")
+        for name in sorted(names)
         for overload in getattr(aten, name).overloads()
         if "out" not in overload
     }

@@ -22,9 +22,19 @@ from fullgraph.compiler.lowering.prims import (
     prims,
     report,
 )
+from fullgraph.compiler.lowering.prims.foreach import foreach_decompositions
 from fullgraph.compiler.private import prim_aliasing, prim_result_dtype, torch_prims
 
 DTYPES = {"default": "same", "always_bool": "bool", "complex_to_float": "real"}
+
+
+def test_every_operator_of_lists_is_decomposed() -> None:
+    names = {
+        f"{schema.name.removeprefix('aten::')}.{schema.overload_name or 'default'}"
+        for schema in torch._C._jit_get_all_schemas()
+        if schema.name.startswith("aten::_foreach_") and not schema.name.endswith("_")
+    }
+    assert {name for name in names if "out" not in name} == foreach_decompositions().keys()
 
 
 def with_gradients(function: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
