@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import random
 import sys
 from functools import partial
 from importlib.metadata import version
@@ -22,8 +21,9 @@ from typing import Any
 
 import torch
 
+from benchmarks.loops.models import run_seeded
 from benchmarks.loops.speed import RESULTS
-from benchmarks.models.step import distance, tensors_in
+from benchmarks.models.step import Step, distance
 from benchmarks.models.vision_ops import load_torchvision
 from benchmarks.server import Server
 from benchmarks.zoo_table import Row
@@ -88,21 +88,12 @@ def train(model: torch.nn.Module, inputs: torch.Tensor, backend: str | None) -> 
     """Return outputs and gradients of each step."""
     torch.compiler.reset()
     function = model if backend is None else torch.compile(model, backend=backend)
-    results = []
-    for batch in BATCHES:
-        model.zero_grad()
-        torch.manual_seed(1)
-        random.seed(1)
-        outputs = [x for x in tensors_in(function(inputs[:batch])) if x.requires_grad]
-        weights = [torch.linspace(-1, 1, x.numel()).view_as(x) for x in outputs]
-        torch.autograd.backward(outputs, weights)
-        gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
-        results.append([x.detach() for x in outputs] + gradients)
-    return results
+    steps = (Step((model, (inputs[:batch],), {}), "training") for batch in BATCHES)
+    return [run_seeded(step, function) for step in steps]
 
 
 def compare(key: str, emit: object = None) -> Row:
-    """Return how far training under `loops` is from eager, beside aot_eager."""
+    """Return the errors of training in eager and under `loops`, against float64."""
     import fullgraph.compiler.lowering.backend  # noqa: F401  # registers the backend
     from fullgraph.compiler.isolation import leave_fork_server
 

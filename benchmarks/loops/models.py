@@ -68,7 +68,7 @@ STEADY_SECONDS = 0.5
 def compare(built: Built, *, mode: str) -> Row:
     """Run a model in eager, and compiled by aot_eager and by loops; return how far apart."""
     eager = Step(copy.deepcopy(built), mode)
-    expected = _run_seeded(eager, eager.model)
+    expected = run_seeded(eager, eager.model)
     if mode == "training" and not eager.has_gradient:
         return {"skipped": "no gradient"}
     other = _measure(Step(copy.deepcopy(built), mode), "aot_eager", expected)
@@ -109,7 +109,7 @@ def find_extern_time(built: Built, *, mode: str) -> Row:
     }
 
 
-def _run_seeded(step: Step, function: Callable[..., Any]) -> list[torch.Tensor]:
+def run_seeded(step: Step, function: Callable[..., Any]) -> list[torch.Tensor]:
     """Return copies of outputs and gradients of one call."""
     torch.manual_seed(0)
     random.seed(0)
@@ -127,7 +127,7 @@ def _measure(
     """Compile a model and run it; return its error and the shortest time of a call."""
     torch.compiler.reset()
     compiled = torch.compile(step.model, backend=backend)
-    actual = _run_seeded(step, compiled)
+    actual = run_seeded(step, compiled)
     pairs = () if expected is None else zip(expected, actual, strict=True)
     error = max((distance(one, other) for one, other in pairs), default=0.0)
     steady = shortest_seconds(lambda: step.run(compiled), STEADY_SECONDS)

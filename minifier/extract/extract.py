@@ -50,11 +50,10 @@ def standalone(
     are made by their constructors if the arguments can be recovered. Weights and inputs are random,
     unless `exact` keeps their values. Raises Unwritable for an object that cannot be rebuilt.
     """
-    calls = [*((args, dict(kwargs)) for args, kwargs in earlier), (tuple(args), dict(kwargs or {}))]
+    calls = [*((args, dict(named)) for args, named in earlier), (tuple(args), dict(kwargs or {}))]
     roots = (target, calls)
-    shared = SharedObjects(
-        (target, *calls[0]) if len(calls) == 1 else (target, [one or two for one, two in calls], {})
-    )
+    inputs = calls[0] if not earlier else ([args or named for args, named in calls], {})
+    shared = SharedObjects((target, *inputs))
     text = _write_build(roots, exact, None)
     if not shared or _sharing_of(text) == shared.places:
         return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 
 import torch
@@ -73,16 +74,13 @@ def _run_healthy_again(
     low = tuple(rung for rung in rungs if rung.backend not in (None, "inductor"))
     counts = [pair for pair in ((low, _LOW_RUNS), (top, _TOP_RUNS)) if pair[0]]
     for group, count in counts:
-        failures = []
-        for attempt in range(2, count + 1):
-            candidate = Candidate(_ladder_name(case), case, group, every=True, attempt=attempt)
-            if oracle.is_out_of_budget():
-                return found
-            report = oracle.report(candidate).result()
-            if report.broken or report.unfinished:
-                return found
-            failures.append(report.failure)
-        failed = [one for one in failures if one is not None]
+        if oracle.is_out_of_budget():
+            return found
+        candidate = Candidate(_ladder_name(case), case, group, every=True)
+        reports = [*run_again(candidate, oracle, count)]
+        if any(report.broken or report.unfinished for report in reports):
+            return found
+        failed = [report.failure for report in reports if report.failure is not None]
         if failed:
             refused = (
                 f"It fails only sometimes: {failed[0]}, in {len(failed)} of {count} runs; make the "
@@ -202,20 +200,21 @@ def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
     return next(rung for rung in rungs if rung.name == failure.rung)
 
 
-def run_again(candidate: Candidate, oracle: Oracle) -> Iterator[Report]:
-    """Start two more runs of a candidate, on its last rung; return an iterator of the reports.
+def run_again(candidate: Candidate, oracle: Oracle, times: int = TIMES) -> Iterator[Report]:
+    """Start more runs of a candidate, to `times` in all; return an iterator of the reports.
 
-    The runs start at once, or one after another if only one may run at a time.
+    They run its last rung, or with `every` all rungs, as many at a time as the sandbox allows.
     """
-    attempts = [
-        replace(candidate, rungs=candidate.rungs[-1:], attempt=number + 2)
-        for number in range(TIMES - 1)
-    ]
-    reports = []
+    jobs = oracle.sandbox.jobs
+    rungs = candidate.rungs if candidate.every else candidate.rungs[-1:]
+    attempts = [replace(candidate, rungs=rungs, attempt=number + 2) for number in range(times - 1)]
+    reports: list[Future[Report]] = []
     for attempt in attempts:
+        if len(reports) >= jobs:
+            reports[-jobs].result()
         reports.append(oracle.report(attempt))
-        if oracle.sandbox.jobs == 1:
-            reports[-1].result()
+    if jobs == 1 and reports:
+        reports[-1].result()
     return (report.result() for report in reports)
 
 

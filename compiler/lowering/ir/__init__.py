@@ -43,7 +43,7 @@ from fullgraph.compiler.lowering.ir.loops import (
 )
 from fullgraph.compiler.lowering.ir.operators import DTYPES, FLOAT_UNARY, HEAVY, SPECIAL
 from fullgraph.compiler.lowering.ir.sizes import HostNumber
-from fullgraph.compiler.lowering.ir.trace import operator_name, trace_loops
+from fullgraph.compiler.lowering.ir.trace import trace_loops
 
 __all__ = [
     "DTYPES",
@@ -74,7 +74,6 @@ __all__ = [
     "loads_in",
     "loop_variable",
     "loop_variables",
-    "operator_name",
     "product",
     "ranges_of",
     "simplify",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import sympy
@@ -213,6 +214,12 @@ class LoopGraph:
     output_strides: Mapping[int, Sizes] = field(default_factory=dict)
     """Strides of outputs, by position, that get others: as a rule, those of dims of size 1."""
 
+    @cached_property
+    def given_symbols(self) -> frozenset[sympy.Symbol]:
+        """Symbols that are known before the first step: inputs, and sizes of inputs."""
+        sizes = [self.buffers[one].sizes if isinstance(one, str) else (one,) for one in self.inputs]
+        return frozenset().union(*(size.free_symbols for each in sizes for size in each))
+
     @property
     def kept(self) -> set[str]:
         """Buffers that are read after the steps."""
@@ -264,11 +271,7 @@ def symbols_from(extern: Extern, graph: LoopGraph) -> set[sympy.Symbol]:
     """Return the symbols of sizes that are known when an extern call has run."""
     sizes = [size for name in extern.results if name for size in graph.buffers[name].sizes]
     found = {size for size in sizes if isinstance(size, sympy.Symbol)} | {extern.scalar}
-    given = {one for one in graph.inputs if isinstance(one, sympy.Symbol)}
-    for one in graph.inputs:
-        if isinstance(one, str):
-            given.update(*(size.free_symbols for size in graph.buffers[one].sizes))
-    return {one for one in found if one is not None} - given
+    return {one for one in found if one is not None} - graph.given_symbols
 
 
 def symbols_in(step: Step) -> set[sympy.Symbol]:

@@ -38,6 +38,7 @@ from fullgraph.compiler.lowering.prims import (
     canonical_kind,
     extern_operators,
     extern_reason,
+    operator_name,
 )
 from fullgraph.compiler.private import tensors_in, without_fake_tensors
 
@@ -53,11 +54,6 @@ def trace_loops(module: torch.fx.GraphModule) -> LoopGraph:
     The nodes need fake tensors in `meta["val"]`. Raises `UnsupportedOperator` for others.
     """
     return _Tracer(module).trace()
-
-
-def operator_name(target: object) -> str:
-    """Return an operator's name without namespace and overload: "add"."""
-    return str(getattr(target, "__name__", target)).split(".")[0]
 
 
 class _Tracer:

@@ -21,8 +21,13 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.lowering.cost import kind_of
-from fullgraph.compiler.lowering.ir import HEAVY, operator_name
-from fullgraph.compiler.lowering.prims import ExternReason, canonical_kind, extern_reason
+from fullgraph.compiler.lowering.ir import HEAVY
+from fullgraph.compiler.lowering.prims import (
+    ExternReason,
+    canonical_kind,
+    extern_reason,
+    operator_name,
+)
 from fullgraph.compiler.private import (
     example_of,
     hint_of_symbol,

@@ -5,6 +5,7 @@ from fullgraph.compiler.lowering.prims.canonical import (
     POLYNOMIALS,
     canonical_kind,
     canonical_operators,
+    operator_name,
     words,
 )
 from fullgraph.compiler.lowering.prims.extern import (
@@ -35,6 +36,7 @@ __all__ = [
     "extern_reason",
     "lower_to_canonical",
     "lower_to_prims",
+    "operator_name",
     "prims",
     "report",
     "words",

@@ -123,6 +123,11 @@ def canonical_operators() -> Mapping[str, CanonicalKind]:
     return by_name(_CANONICAL)
 
 
+def operator_name(target: object) -> str:
+    """Return an operator's name without namespace and overload: "add"."""
+    return str(getattr(target, "__name__", target)).split(".")[0]
+
+
 def canonical_kind(target: object) -> CanonicalKind | None:
     """Return the kind of a node's target; None if it is not a canonical operator.
 
